@@ -1,0 +1,20 @@
+# Two stages: wheels are built and installed in the first, only the result goes on.
+FROM python:3.13-slim AS build
+WORKDIR /src
+COPY requirements-run.lock pyproject.toml README.md LICENSE ./
+RUN python -m venv /opt/gateway \
+ && /opt/gateway/bin/pip install --no-cache-dir --require-hashes -r requirements-run.lock
+COPY gateway gateway
+RUN /opt/gateway/bin/pip install --no-cache-dir --no-deps .
+
+FROM python:3.13-slim
+RUN useradd --system --uid 65532 --no-create-home gateway
+COPY --from=build /opt/gateway /opt/gateway
+USER 65532:65532
+WORKDIR /etc/nim-gateway
+ENV PATH=/opt/gateway/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+EXPOSE 8443
+# Nothing is written: run it with a read-only root; configuration, policies and certificates are mounted here.
+HEALTHCHECK --interval=10s --timeout=3s CMD ["python", "-c", "import urllib.request as u; u.urlopen('http://127.0.0.1:9090/healthz', timeout=2)"]
+ENTRYPOINT ["nim-gateway"]
+CMD ["serve", "--config", "config/gateway.yaml"]

@@ -1,0 +1,94 @@
+# Everything that is done with this repository, by name. `make` alone lists it.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# The first Python on this machine that will do; say PYTHON=… for another one.
+PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$p" && break; done)
+PYTHON313 ?= $(shell for p in python3.13 $$HOME/.pyenv/versions/3.13*/bin/python; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 13))' 2>/dev/null && echo "$$p" && break; done)
+PIP := -m pip --disable-pip-version-check --quiet
+
+BIN := .venv/bin
+SETUP := .venv/.set-up
+SETUP313 := .venv-3.13/.set-up
+CODE := gateway tests $(wildcard bench certs)
+# Tests that hold the rules of the tree and keep the documents in step with the code.
+RULES := tests/test_architecture.py $(wildcard tests/*/test_docs*.py tests/test_docs*.py tests/docs)
+ARGS ?=
+
+.PHONY: help setup parts demo check fix test test-quick test-3.13 has-3.13 bench certs lock clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z0-9.-]+:.*  ## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*  ## /\t/' | expand -t 14
+
+setup: $(SETUP)  ## the environment of the project in .venv, from requirements.lock
+
+# $(1): folder of the environment, $(2): the Python to make it with. Debian packs `venv` apart from Python.
+define environment
+	test -n "$(2)" || { echo "make: no suitable Python was found (3.11 or later)" >&2; exit 1; }
+	"$(2)" -c 'import ensurepip' 2>/dev/null || { \
+	  test "$$(id -u)" = 0 || { echo "make: install python3-venv and try again" >&2; exit 1; }; \
+	  apt-get update -qq; DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv; }
+	test -x $(1)/bin/python || "$(2)" -m venv $(1)
+	$(1)/bin/python $(PIP) install --require-hashes -r requirements.lock
+	$(1)/bin/python $(PIP) install --no-deps --no-build-isolation -e .
+	touch $@
+endef
+
+$(SETUP): requirements.lock pyproject.toml
+	@$(call environment,.venv,$(PYTHON))
+
+$(SETUP313): requirements.lock pyproject.toml
+	@$(call environment,.venv-3.13,$(PYTHON313))
+
+parts: setup  ## the real servers that the tests talk to, in .venv-parts and .parts
+	@$(BIN)/python -m tests.parts.install
+
+demo: setup  ## simulated models, Triton and identity provider behind a gateway; DEMO_SECONDS=20 checks itself
+	@$(BIN)/nim-gateway demo $(if $(DEMO_SECONDS),--seconds $(DEMO_SECONDS))
+
+check: setup  ## lint, format, types, import rules, dead and duplicate code, docs in step
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/vulture gateway bench certs --ignore-names "$$(grep -v '^#' tests/checks/alive.txt | paste -sd, -)"
+	$(BIN)/python -m tests.checks.duplicates gateway
+	$(BIN)/pytest -q -m "not parts" $(RULES)
+
+fix: setup  ## what the linter can mend by itself
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: parts  ## the whole suite against the real servers; ARGS go to pytest
+	$(BIN)/pytest $(ARGS)
+
+test-quick: setup  ## what needs no real server
+	$(BIN)/pytest -m "not parts" $(ARGS)
+
+has-3.13:
+	@test -n "$(PYTHON313)" || { echo "make: there is no Python 3.13 on this machine (say PYTHON313=…)" >&2; exit 1; }
+
+test-3.13: has-3.13 parts $(SETUP313)  ## the whole suite on Python 3.13
+	.venv-3.13/bin/python -m pytest -p no:cacheprovider $(ARGS)
+
+bench: setup  ## side by side with other proxies, into bench/results.md
+	$(BIN)/python -m bench
+
+certs: setup  ## a development authority and certificate in certs/
+	@$(BIN)/python certs/make_dev_certs.py
+
+# uv is no dependency: any copy of it will do.
+UV ?= $(BIN)/uv
+COMPILE = $(UV) pip compile --quiet --upgrade --generate-hashes --no-header --no-emit-index-url --no-emit-find-links \
+	--python-version 3.11
+
+lock:  ## renew requirements.lock and the lock of the real servers
+	$(COMPILE) --universal --group pyproject.toml:dev -o requirements.lock pyproject.toml tests/requirements-tests.txt
+	$(COMPILE) --python-platform x86_64-manylinux_2_36 -o tests/requirements-parts.lock tests/requirements-parts.txt
+
+clean:  ## everything that was made here, but not what was installed
+	rm -rf .demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +

@@ -1,0 +1,58 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+
+from gateway import __version__
+
+_EXAMPLES = """examples:
+  nim-gateway demo
+  nim-gateway check --config config/gateway.yaml
+  nim-gateway serve --config config/gateway.yaml
+"""
+
+# Each command is a module with `add_arguments(parser)` and `run(args) -> exit code`, imported when it is asked for,
+# so that `check` does not load what `serve` needs.
+_COMMANDS = {
+    "serve": ("gateway.cli.serve", "run the gateway"),
+    "check": ("gateway.cli.check", "check configuration, policies and certificates"),
+    "simulate": ("gateway.simulate", "run a simulated NIM, Triton or identity provider"),
+    "demo": ("gateway.demo", "run the gateway in front of simulated parts, ready to be called"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Entry point. Exit codes: 0 done, 1 failed, 2 a bad call or a bad configuration."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    parser = argparse.ArgumentParser(
+        prog="nim-gateway",
+        description="An authenticating gateway and load balancer in front of NVIDIA NIM and Triton.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"nim-gateway {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    chosen = next((word for word in given if not word.startswith("-")), None)
+    runs: dict[str, Callable[[argparse.Namespace], int]] = {}
+    for name, (module_name, text) in _COMMANDS.items():
+        command = commands.add_parser(name, help=text, description=text)
+        if name == chosen:
+            module = importlib.import_module(module_name)
+            module.add_arguments(command)
+            runs[name] = module.run
+    args = parser.parse_args(given)
+    return runs[args.command](args)
+
+
+def entry() -> None:
+    """For `python -m gateway`."""
+    sys.exit(main())
+
+
+if __name__ == "__main__":
+    entry()
+

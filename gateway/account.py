@@ -1,0 +1,62 @@
+"""Turn the outcome of a call into one audit line and some numbers, once.
+
+Knows: results and their names, which numbers a call adds to.
+Must not know: how the call went about, Prometheus.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from gateway import audit
+from gateway.call import Outcome
+from gateway.tallies import CallSeries, Tallies
+
+class Account:
+    """Called once for each call, at its end."""
+
+    def __init__(self, tallies: Tallies, write: Callable[[bytes], None]) -> None:
+        """`write`: where audit lines go."""
+        self._tallies = tallies
+        self._write = write
+        self._clock = audit.Clock()
+
+    def __call__(self, outcome: Outcome) -> None:
+        now = time.monotonic()
+        model = outcome.model
+        tallies = self._tallies
+        if model is None:
+            series = tallies.series("", "", "")
+        else:
+            series = tallies.series(outcome.pool, model.name, model.operation.value)
+            grant = outcome.grant
+            tallies.authorizations[("allow", grant.rule) if grant else ("deny", "")] += 1
+        series.results[(outcome.status, result_of(outcome))] += 1
+        started = outcome.call.started
+        series.duration.observe(now - started)
+        if outcome.first_byte:
+            series.first_byte.observe(outcome.first_byte - started)
+        if model is not None and outcome.grant is not None:
+            _count_tokens(series, outcome)
+        self._write(audit.line(outcome, self._clock.stamp(), now))
+
+
+def _count_tokens(series: CallSeries, outcome: Outcome) -> None:
+    if outcome.tokens_in is not None or outcome.tokens_out is not None:
+        series.tokens_in += outcome.tokens_in or 0
+        series.tokens_out += outcome.tokens_out or 0
+    elif outcome.status == 200 and outcome.counts_tokens:
+        series.usage_unknown += 1
+
+
+def result_of(outcome: Outcome) -> str:
+    """One of the bounded `result` labels (contract §6)."""
+    if outcome.refusal is not None:
+        return outcome.refusal.result
+    status = outcome.status
+    if status < 400:
+        return "ok"
+    if status == 429:
+        return "limited"
+    return "invalid" if status < 500 else "upstream_error"

@@ -1,0 +1,303 @@
+"""The one place where everything is built, started, reloaded, drained and stopped.
+
+Knows: constructors, and the order of start and stop. Must not know: details of any of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import secrets
+import signal
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from gateway import __version__, generation, tls
+from gateway.account import Account
+from gateway.admission import Admission
+from gateway.audit import AuditFile
+from gateway.backends import Backend
+from gateway.call import Channel
+from gateway.doors.admin import AdminDoor
+from gateway.doors.http import DoorSettings, HttpDoor
+from gateway.exchange import Exchange
+from gateway.fetch import Fetch
+from gateway.generation import Generation, Lasting, Source
+from gateway.health import Prober, servable
+from gateway.metrics import MetricsPage, Sources
+from gateway.mistakes import Mistakes
+from gateway.settings import Settings
+from gateway.tallies import Tallies
+from gateway.watch import Watcher
+from gateway.wires import WIRES
+
+log = logging.getLogger(__name__)
+
+# Seconds before a background part that failed is started again.
+_PAUSE = 1.0
+
+
+class Gateway:
+    """A running gateway. `run` returns after the drain."""
+
+    def __init__(self, path: Path, root: Path | None, source: Source) -> None:
+        """`source`: what was read from `path`. Raises `OSError` when the audit file cannot be opened."""
+        self._path = path
+        self._root = root
+        self._tallies = Tallies()
+        self._admission = Admission()
+        self._draining = asyncio.Event()
+        self._at_once = asyncio.Event()
+        self._reload_wanted = asyncio.Event()
+        self._reload_good = True
+        self._mistakes: tuple[str, ...] = ()
+        self._tasks: asyncio.TaskGroup
+        self._background: dict[str, asyncio.Task[None]] = {}
+        settings = source.settings
+        self._audit = AuditFile(settings.audit.file, self._lose)
+        self._account = Account(self._tallies, self._audit.add)
+        self._server_tls = tls.server_context(settings.listen.tls)
+        self._now: Generation
+        timeouts = settings.limits.timeouts
+        self._wires = {Channel.HTTP: WIRES[Channel.HTTP](self._spawn, timeouts.connect, self._unsolicited)}
+        self._door = HttpDoor(
+            self._serve,
+            self._account,
+            _request_ids(),
+            DoorSettings(settings.limits.header, timeouts, settings.listen.trusted_proxies),
+        )
+        page = MetricsPage(self._sources())
+        self._admin = AdminDoor(
+            metrics=page.render, metrics_type=page.content_type, ready=self.ready, status=self.status
+        )
+        self._watcher = Watcher(source.files)
+
+    async def run(self, source: Source) -> None:
+        """Serve until told to stop, then drain. Raises `OSError` when a port cannot be listened on."""
+        async with Fetch() as fetch, asyncio.TaskGroup() as self._tasks:
+            self._lasting = Lasting(fetch, self._tallies, self._admission, self._wires, self._account, self.ready)
+            self._now = generation.build(source, self._lasting, None)
+            settings = source.settings
+            _warn_loudly(settings)
+            try:
+                port = await self._admin.open(settings.management.address, settings.management.port)
+                log.info("management.listening address=%s port=%d", settings.management.address, port)
+                self._start_background()
+                port = await self._door.open(settings.listen.address, settings.listen.port, self._server_tls)
+                log.info("gateway.listening address=%s port=%d version=%s", settings.listen.address, port, __version__)
+                self._listen_to_signals()
+                await self._draining.wait()
+                await self._drain(settings)
+            finally:
+                for task in self._background.values():
+                    task.cancel()
+                self._wires[Channel.HTTP].close()
+                self._audit.close()
+                await self._admin.close()
+
+    # -- what the parts ask
+
+    def ready(self) -> bool:
+        """True while a caller could be identified and at least one model is served, and no drain has begun."""
+        if self._draining.is_set():
+            return False
+        known = any(keys.ready for keys in self._now.key_sets.values())
+        return known and any(any(models.values()) for models in servable(self._now.pools).values())
+
+    def status(self) -> dict[str, Any]:
+        """What runs now, for people."""
+        now = self._now
+        return {
+            "version": __version__,
+            "generation": now.number,
+            "ready": self.ready(),
+            "draining": self._draining.is_set(),
+            "reload": {"successful": self._reload_good, "mistakes": self._mistakes},
+            "rules": len(now.source.rules),
+            "issuers": {keys.name: {"ready": keys.ready, "keys_age_seconds": keys.age()} for keys in now.key_sets.values()},
+            "models": servable(now.pools),
+            "pools": {
+                pool.name: [
+                    {"backend": each.name, "health": each.health.value, "in_flight": each.in_flight, "ejections": each.ejections}
+                    for each in pool.backends
+                ]
+                for pool in now.pools
+            },
+        }
+
+    def _serve(self, exchange: Exchange) -> Coroutine[Any, Any, None]:
+        return self._now.pipeline.serve(exchange)
+
+    def _sources(self) -> Sources:
+        return Sources(
+            tallies=self._tallies,
+            pools=lambda: self._now.pools,
+            in_flight=lambda: {pool.name: self._admission.in_flight[pool.name] for pool in self._now.pools},
+            jwks_ages=lambda: {
+                issuer.issuer: age for issuer, keys in self._now.key_sets.items() if (age := keys.age()) is not None
+            },
+            certificates=self._certificate_expiries,
+            connections=self._connections,
+            generation=lambda: self._now.number,
+            reload_successful=lambda: self._reload_good,
+        )
+
+    def _certificate_expiries(self) -> dict[str, float]:
+        path = self._now.source.settings.listen.tls.certificate
+        try:
+            return {str(path): tls.expiry(path)}
+        except (OSError, ValueError):
+            return {}  # half-replaced on disk; what is served is what was loaded
+
+    def _connections(self) -> dict[str, int]:
+        active = self._door.active
+        return {"active": active, "idle": len(self._door.connections) - active}
+
+    def _lose(self, lines: int) -> None:
+        self._tallies.audit_lost += lines
+
+    def _unsolicited(self, backend: Backend) -> None:
+        self._tallies.unsolicited[(backend.pool, backend.name)] += 1
+        log.warning("backend.unsolicited pool=%s backend=%s", backend.pool, backend.name)
+
+    # -- background
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        self._tasks.create_task(coroutine)
+
+    def _start_background(self) -> None:
+        now = self._now
+        wanted: dict[str, Callable[[], Awaitable[None]]] = {
+            f"keys {issuer.name} {id(keys)}": keys.run for issuer, keys in now.key_sets.items()
+        }
+        wanted[f"probes {now.number}"] = Prober(now.pools, self._lasting.fetch).run
+        wanted["reloads"] = self._reload_loop
+        wanted["watch"] = self._watch
+        for name in [name for name in self._background if name not in wanted]:
+            self._background.pop(name).cancel()
+        for name, run in wanted.items():
+            if name not in self._background:
+                self._background[name] = self._tasks.create_task(_kept_running(name, run), name=name)
+
+    async def _watch(self) -> None:
+        async for _ in self._watcher.changes():
+            self._reload_wanted.set()
+
+    async def _reload_loop(self) -> None:
+        while True:
+            await self._reload_wanted.wait()
+            self._reload_wanted.clear()
+            await self._reload()
+
+    async def _reload(self) -> None:
+        """Take what the files say now, as a whole or not at all."""
+        before = self._now
+        try:
+            source = await asyncio.to_thread(generation.read, self._path, self._root)
+            _check_changeable(before.source.settings, source.settings)
+            after = generation.build(source, self._lasting, before)
+            tls.reload_into(self._server_tls, source.settings.listen.tls)
+        except Mistakes as mistakes:
+            self._reload_failed(tuple(str(mistake) for mistake in mistakes.mistakes))
+            # What is missing or wrong may be mended in any of these; those of the running generation still count.
+            self._watcher.set_paths((*before.source.files, *mistakes.files))
+        except (OSError, ValueError, tls.TlsError) as error:
+            self._reload_failed((str(error),))
+        else:
+            self._now = after
+            self._reload_good, self._mistakes = True, ()
+            self._tallies.reloads["success"] += 1
+            self._watcher.set_paths(source.files)
+            self._start_background()
+            _warn_loudly(source.settings)
+            log.info("config.reloaded generation=%d rules=%d", after.number, len(source.rules))
+
+    def _reload_failed(self, mistakes: tuple[str, ...]) -> None:
+        self._reload_good, self._mistakes = False, mistakes
+        self._tallies.reloads["failure"] += 1
+        for mistake in mistakes:
+            log.error("config.refused %s", mistake)
+
+    # -- the end
+
+    def _listen_to_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop)
+        loop.add_signal_handler(signal.SIGHUP, self._hang_up)
+
+    def _stop(self) -> None:
+        """First: drain. Again: end at once."""
+        (self._at_once if self._draining.is_set() else self._draining).set()
+
+    def _hang_up(self) -> None:
+        try:
+            self._audit.reopen()
+        except OSError as error:
+            log.error("audit.reopen_failed error=%s", error)
+        self._reload_wanted.set()
+
+    async def _drain(self, settings: Settings) -> None:
+        timeouts = settings.limits.timeouts
+        log.info("drain.begun active=%d pre_stop_seconds=%g", self._door.active, timeouts.pre_stop)
+        self._door.drain()
+        await _first(self._at_once.wait(), limit=timeouts.pre_stop)
+        self._door.shut()
+        await _first(self._at_once.wait(), self._door.empty(), limit=0 if self._at_once.is_set() else timeouts.drain)
+        log.info("drain.ended cut=%d", self._door.active)
+        self._door.cut()
+
+
+def _warn_loudly(settings: Settings) -> None:
+    for issuer in settings.oidc:
+        if issuer.allow_insecure:
+            log.warning("insecure.allowed issuer=%s: its keys are fetched without TLS; whoever is on the way can forge callers", issuer.name)
+
+
+def _check_changeable(before: Settings, after: Settings) -> None:
+    """What is bound at start-up cannot change under way. Raises ValueError."""
+    for name, old, new in (
+        ("listen.address", before.listen.address, after.listen.address),
+        ("listen.port", before.listen.port, after.listen.port),
+        ("listen.trusted_proxies", before.listen.trusted_proxies, after.listen.trusted_proxies),
+        ("management", before.management, after.management),
+        ("limits", before.limits, after.limits),
+        ("audit", before.audit, after.audit),
+    ):
+        if old != new:
+            raise ValueError(f"{name} takes effect at a restart only; nothing of the new configuration was taken")
+
+
+async def _first(*waits: Coroutine[Any, Any, object], limit: float) -> None:
+    """Until one of `waits` is over, or `limit` seconds."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(wait) for wait in waits]
+        await asyncio.wait(tasks, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+
+
+async def _kept_running(name: str, run: Callable[[], Awaitable[None]]) -> None:
+    """A background part that fails is started again; it must not take the calls down with it."""
+    while True:
+        try:
+            await run()
+        except Exception:  # noqa: BLE001  whatever it was, it is logged, and traffic goes on
+            log.exception("background.failed part=%r", name)
+        await asyncio.sleep(_PAUSE)
+
+
+def _request_ids() -> Callable[[], str]:
+    """32 hexadecimal digits, unlike any other gateway's: half chance, half a counter. Also valid as a W3C trace id."""
+    prefix = secrets.token_hex(8)
+    counter = itertools.count(time.time_ns() & 0xFFFFFFFF)
+    return lambda: f"{prefix}{next(counter):016x}"
+
+
+async def serve(path: Path, root: Path | None) -> None:
+    """Read, build, run. Raises `Mistakes` for files that are no good, `OSError` for ports that are taken."""
+    source = generation.read(path, root)
+    await Gateway(path, root, source).run(source)

@@ -1,0 +1,1 @@
+"""The commands of `nim-gateway`, one file each."""

@@ -1,0 +1,38 @@
+"""`nim-gateway serve`: run the gateway until it is told to stop."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+import uvloop
+
+from gateway import app, logs
+from gateway.mistakes import Mistakes
+
+EXAMPLE = "example: nim-gateway serve --config config/gateway.yaml"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """`--config FILE [--root DIR]`."""
+    parser.epilog = EXAMPLE
+    parser.add_argument("--config", type=Path, default=Path("config/gateway.yaml"), help="the configuration file")
+    parser.add_argument("--root", type=Path, default=None, help="where relative paths start (default: here)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit 0 after a clean drain, 1 when a port is taken, 2 on a bad configuration."""
+    logs.configure()
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(app.serve(args.config, args.root))
+    except Mistakes as mistakes:
+        for mistake in mistakes.mistakes:
+            print(mistake, file=sys.stderr)  # noqa: T201  the command's answer
+        return 2
+    except OSError as error:
+        print(f"nim-gateway: {error}", file=sys.stderr)  # noqa: T201  the command's answer
+        return 1
+    return 0

@@ -1,0 +1,109 @@
+"""From a configuration file to settings, or to everything that is wrong with it at once.
+
+Knows: the order in which a file is read, filled in and checked; the environment. Must not know: how anything is built.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from gateway import config_checks, config_files, settings, shape
+from gateway.part import Finding, Part
+from gateway.secrets import filled
+from gateway.typed import validate
+from gateway.yamlfile import Document, Mistake, Mistakes, read
+from gateway.yamltext import LARGEST
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """`files`: every file and folder that the settings depend on, the configuration first."""
+
+    settings: settings.Settings
+    files: tuple[Path, ...]
+
+
+def load(path: Path, root: Path | None, *, environment: Mapping[str, str] | None = None) -> Loaded:
+    """The settings in the file at `path`; paths in it are relative to `root`, or else to the working directory.
+
+    Blocks on files. Raises `Mistakes` with every one, and with the files that were looked at.
+    """
+    base = Path.cwd() if root is None else root.absolute()
+    environment = os.environ if environment is None else environment  # noqa: TID251  this is the configuration
+    try:
+        document = read(_bytes(path), str(path))
+    except Mistakes as error:
+        raise Mistakes(error.mistakes, [path.absolute()]) from None
+    fill = filled(document, environment, base)
+    document = replace(document, data=fill.data)
+    file = Part(document.data)
+    files = tuple(dict.fromkeys([path.absolute(), *config_files.named(file, base), *fill.files]))
+    lacking = _mistakes(document, fill.findings)
+    found = [
+        *lacking,
+        *_mistakes(document, config_checks.findings(file)),
+        *_mistakes(document, config_files.findings(file, base, time.time())),
+    ]
+    try:
+        written = validate(document, shape.File)
+    except Mistakes as error:
+        # Where nothing could be filled in, there is nothing to judge.
+        places = {(mistake.line, mistake.column) for mistake in lacking}
+        found += [mistake for mistake in error.mistakes if (mistake.line, mistake.column) not in places]
+    if found:
+        raise Mistakes(found, files)
+    return Loaded(_settings(written, base), files)
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(LARGEST + 1)  # one more than `read` takes
+    except OSError as error:
+        raise Mistakes([Mistake(str(path), 1, 1, f"cannot be read: {error.strerror}")]) from None
+
+
+def _mistakes(document: Document, findings: Iterable[Finding]) -> list[Mistake]:
+    return [Mistake(document.file, *document.place(finding.path), finding.message) for finding in findings]
+
+
+def _settings(file: shape.File, root: Path) -> settings.Settings:
+    audit = file.audit if file.audit.file == "-" else settings.Audit(str(root / file.audit.file))
+    return settings.Settings(
+        listen=_narrow(file.listen, settings.Listen, tls=_narrow(_rooted(file.listen.tls, root), settings.ServerTls)),
+        oidc=tuple(_narrow(_rooted(provider, root), settings.OidcIssuer) for provider in file.identity.oidc),
+        policies=root / file.policies,
+        pools=tuple(_pool(pool, root) for pool in file.pools),
+        management=file.management,
+        hide_models=file.hide_models,
+        limits=file.limits,
+        audit=audit,
+    )
+
+
+def _pool(pool: shape.Pool, root: Path) -> settings.Pool:
+    backends = tuple(_backend(backend, root) for backend in pool.backends)
+    return _narrow(pool, settings.Pool, backends=backends)
+
+
+def _backend(backend: shape.Backend, root: Path) -> settings.BackendAddress:
+    tls = None if backend.tls is None else _rooted(backend.tls, root)
+    return _narrow(backend, settings.BackendAddress, tls=tls)
+
+
+def _rooted(value: T, root: Path) -> T:
+    """`value`, a dataclass, with its own paths relative to nothing."""
+    paths = {entry.name: getattr(value, entry.name) for entry in fields(value)}  # type: ignore[arg-type]
+    return replace(value, **{name: root / path for name, path in paths.items() if isinstance(path, Path)})  # type: ignore[type-var]
+
+
+def _narrow(value: Any, type_: type[T], **instead: Any) -> T:
+    """`value` as the `type_` that its own type adds to, with some fields replaced."""
+    return type_(**{entry.name: getattr(value, entry.name) for entry in fields(type_)} | instead)  # type: ignore[arg-type]

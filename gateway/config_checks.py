@@ -1,0 +1,156 @@
+"""What must hold between settings: names that stand twice, parts that do not go together.
+
+Knows: which settings depend on each other. Must not know: files on disk, how anything is built.
+A check looks only at what is well formed in itself; the types say the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from gateway.part import Finding, Part
+from gateway.units import duration, is_loopback, same_url
+from gateway.values import BY_POOL
+
+# Where an empty list would leave nothing to do, and what one needs there.
+NEEDED: Final[dict[tuple[str, ...], str]] = {
+    ("pools",): "at least one pool is needed",
+    ("pools", "*", "protocols"): "a pool speaks at least one protocol",
+    ("pools", "*", "models"): "a pool serves at least one model",
+    ("pools", "*", "backends"): "a pool has at least one backend",
+    ("identity", "oidc", "*", "audience"): "at least one audience is needed: tokens for others would be taken",
+    ("identity", "oidc", "*", "algorithms"): "at least one algorithm is needed; leave the setting out for the default",
+}
+
+# Lists in which no two items may be the same in one setting: where, which one, what it is.
+UNIQUE: Final[tuple[tuple[tuple[str, ...], str, str], ...]] = (
+    (("pools", "*"), "name", "a pool"),
+    (("identity", "oidc", "*"), "name", "a provider"),
+    (("identity", "oidc", "*"), "issuer", "a provider"),
+)
+
+WILDCARDS: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104  nothing listens here, it is only compared
+
+
+def findings(file: Part) -> Iterator[Finding]:
+    """Everything that does not fit together in the file."""
+    for check in CHECKS:
+        yield from check(file)
+
+
+def _empty(file: Part) -> Iterator[Finding]:
+    for way, message in NEEDED.items():
+        for part in file.at(*way):
+            if part.value == []:
+                yield Finding(part.path, message)
+
+
+def _no_provider(file: Part) -> Iterator[Finding]:
+    if isinstance(file["identity"].value, dict) and not any(True for _ in file["identity"]["oidc"]):
+        yield Finding(("identity", "oidc"), "at least one identity provider is needed")
+
+
+def _twice(file: Part) -> Iterator[Finding]:
+    for way, name, what in UNIQUE:
+        seen: set[str] = set()
+        for part in (item[name] for item in file.at(*way)):
+            if part.text and part.text in seen:
+                yield Finding(part.path, f"{what} with this {name} stands above already")
+            seen.add(part.text)
+
+
+def _listed_twice(file: Part) -> Iterator[Finding]:
+    """A protocol or backend twice in one pool."""
+    for pool in file["pools"]:
+        yield from _repeats(pool["protocols"].texts(), "this protocol stands in the list already")
+        urls = [backend["url"] for backend in pool["backends"]]
+        yield from _repeats(urls, "this backend stands in the pool already; give it a weight instead")
+
+
+def _repeats(parts: list[Part], message: str) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for part in parts:
+        key = same_url(part.text)
+        if key and key in seen:
+            yield Finding(part.path, message)
+        seen.add(key)
+
+
+def _models(file: Part) -> Iterator[Finding]:
+    """A model name or alias twice for one protocol: a call could mean either."""
+    owners: dict[tuple[str, str], str] = {}
+    for number, pool in enumerate(file["pools"], 1):
+        protocols = dict.fromkeys(part.text for part in pool["protocols"].texts())
+        here = f"pool '{pool['name'].text}'" if pool["name"].text else f"pool number {number}"
+        for name in _names(pool):
+            clash = next((protocol for protocol in protocols if (protocol, name.text) in owners), None)
+            if clash is not None:
+                owner = owners[clash, name.text]
+                yield Finding(name.path, f"'{name.text}' is a model or alias of {owner} already, for protocol {clash}")
+            owners.update({(protocol, name.text): here for protocol in protocols})
+
+
+def _names(pool: Part) -> Iterator[Part]:
+    for model in pool["models"]:
+        yield from (part for part in (model["name"], *model["aliases"].texts()) if part.text)
+
+
+def _prefixes(file: Part) -> Iterator[Finding]:
+    """Paths that name no model lead to the only pool of their protocol, or to that of their prefix."""
+    pools = list(file["pools"])
+    for protocol in sorted(BY_POOL):
+        speakers = [pool for pool in pools if any(part.text == protocol for part in pool["protocols"].texts())]
+        for pool in speakers if len(speakers) > 1 else ():
+            if pool["prefix"].value is None or pool["prefix"].value == "":
+                yield Finding(
+                    (*pool.path, "protocols"),
+                    f"several pools speak {protocol}, whose paths name no model: each needs a prefix, such as /name",
+                )
+    yield from _repeats([pool["prefix"] for pool in pools], "another pool stands under this prefix already")
+
+
+def _plain_issuers(file: Part) -> Iterator[Finding]:
+    for provider in file["identity"]["oidc"]:
+        issuer = provider["issuer"]
+        plain = issuer.text.startswith("http://") and not is_loopback(issuer.text)
+        if plain and provider["allow_insecure"].value is not True:
+            yield Finding(
+                issuer.path,
+                "an issuer must be https://: whoever is in between could make tokens; "
+                "http:// is taken on a loopback address, elsewhere only with allow_insecure: true",
+            )
+
+
+def _backend_tls(file: Part) -> Iterator[Finding]:
+    for backend in file.at("pools", "*", "backends", "*"):
+        if backend["tls"].value is not None and backend["url"].text.startswith("http://"):
+            yield Finding(backend["tls"].path, "tls is for a https:// backend; this one is http://")
+
+
+def _times(file: Part) -> Iterator[Finding]:
+    for provider in file["identity"]["oidc"]:
+        if provider["stale"].read(duration, 86400.0) < provider["refresh"].read(duration, 600.0):
+            yield Finding(provider["stale"].path, "stale must not be shorter than refresh: keys would lapse in between")
+
+
+def _one_port(file: Part) -> Iterator[Finding]:
+    listen, management = file["listen"], file["management"]
+    ports = (listen["port"].value or 8443, management["port"].value or 9090)
+    addresses = {listen["address"].text or "0.0.0.0", management["address"].text or "127.0.0.1"}  # noqa: S104
+    if ports[0] == ports[1] and (len(addresses) == 1 or addresses & WILDCARDS):
+        yield Finding((*management.path, "port"), "management cannot have the port of the clients")
+
+
+CHECKS: Final[tuple[Callable[[Part], Iterator[Finding]], ...]] = (
+    _empty,
+    _no_provider,
+    _twice,
+    _listed_twice,
+    _models,
+    _prefixes,
+    _plain_issuers,
+    _backend_tls,
+    _times,
+    _one_port,
+)

@@ -1,0 +1,148 @@
+"""The caller's body, as it comes in over one connection.
+
+Knows: how much may wait, who reads it, when it is complete.
+Must not know: HTTP/1.1, models, JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gateway.drive import Moment
+from gateway.errors import BadRequest, Refusal, TooLarge
+from gateway.exchange import Flow, Sink
+
+# What may wait before anybody reads the body; beyond it the caller is told to wait (TCP backpressure).
+HOLD_LIMIT = 256 * 1024
+
+# What is kept of a streamed body so that it can be sent again when nothing was executed.
+REPLAY_LIMIT = 256 * 1024
+
+
+class IncomingBody:
+    """Implements `exchange.Body`. The door calls `arrived`, `finished` and `broke_off`; the path reads."""
+
+    __slots__ = (
+        "_allow", "_failure", "_flow", "_held", "_limit", "_moment", "_pieces", "_sink", "_waiting", "complete", "length",
+        "received", "replayable",
+    )  # fmt: skip
+
+    def __init__(self, length: int | None, flow: Flow, allow: Callable[[], None] | None) -> None:
+        """`flow`: whom to pause when too much waits. `allow`: called once before the first read (100 Continue)."""
+        self.length = length
+        self.received = 0
+        self.complete = length == 0
+        self.replayable = True
+        self._flow = flow
+        self._allow = allow
+        self._pieces: list[bytes] = []
+        self._held = False
+        self._limit = -1
+        self._sink: Sink | None = None
+        self._moment: Moment | None = None
+        self._failure: Refusal | None = None
+        self._waiting = False
+
+    # -- the path reads
+
+    async def whole(self, limit: int) -> bytes:
+        """All of it, at most `limit` bytes. Raises `TooLarge`, or `BadRequest` when it breaks off."""
+        if (self.length or 0) > limit or self.received > limit:
+            raise _too_large(limit)
+        if not self.complete:
+            self._limit = limit
+            self._moment = Moment()
+            self._let_in()
+            await self._moment
+        if self._failure is not None:
+            raise self._failure
+        pieces = self._pieces
+        if len(pieces) > 1:
+            self._pieces = pieces = [b"".join(pieces)]
+        return pieces[0] if pieces else b""
+
+    def stream(self, sink: Sink, limit: int) -> Flow:
+        """Everything from the first byte on goes to `sink`, at most `limit` bytes."""
+        self._sink = sink
+        self._limit = limit
+        if (self.length or 0) > limit or self.received > limit:
+            sink.failed(_too_large(limit))
+            return self._flow
+        for piece in self._pieces:
+            sink.data(piece)
+        self._forget_beyond_replay()
+        if self.complete:
+            sink.end()
+        elif self._failure is not None:
+            sink.failed(self._failure)
+        else:
+            self._let_in()
+        return self._flow
+
+    def leave(self) -> None:
+        """Nobody reads on: what still comes is dropped by the door."""
+        self._sink = None
+        self._pieces = []
+
+    # -- the door writes
+
+    def arrived(self, piece: bytes) -> None:
+        """More of the body."""
+        self.received += len(piece)
+        if self._limit >= 0 and self.received > self._limit:
+            self.broke_off(_too_large(self._limit))
+            return
+        if self._failure is not None:
+            return
+        if self.replayable:
+            self._pieces.append(piece)
+        if self._sink is not None:
+            self._sink.data(piece)
+            self._forget_beyond_replay()
+        elif self._moment is None and self.received > HOLD_LIMIT and not self._held:
+            self._held = True
+            self._flow.pause()
+
+    def finished(self) -> None:
+        """That was all of it."""
+        if self._failure is not None:
+            return
+        self.complete = True
+        if self._sink is not None:
+            self._sink.end()
+        if self._moment is not None:
+            self._moment.fire()
+
+    def broke_off(self, refusal: Refusal | None = None) -> None:
+        """It will not be complete."""
+        if self.complete or self._failure is not None:
+            return
+        self._failure = refusal or BadRequest("The request body broke off.")
+        self._pieces = []
+        self.replayable = False
+        if self._sink is not None:
+            self._sink.failed(self._failure)
+        if self._moment is not None:
+            self._moment.fire()
+
+    @property
+    def wanted(self) -> bool:
+        """True while somebody waits for more of it: the caller's silence then has a limit."""
+        return not self.complete and self._failure is None and (self._sink is not None or self._moment is not None)
+
+    def _let_in(self) -> None:
+        if self._allow is not None and not self.received:
+            self._allow()
+        self._allow = None
+        if self._held:
+            self._held = False
+            self._flow.resume()
+
+    def _forget_beyond_replay(self) -> None:
+        if self.received > REPLAY_LIMIT:
+            self.replayable = False
+            self._pieces = []
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"The request body is larger than the {limit} bytes allowed here.")

@@ -1,0 +1,131 @@
+"""The answer to one request, written as HTTP/1.1.
+
+Knows: RFC 9112 framing, persistence, how an answer is cut so that it cannot look complete.
+Must not know: where the answer comes from.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from gateway import dialects
+from gateway.call import Dialect, Fields
+from gateway.errors import Refusal
+from gateway.exchange import Flow
+from gateway.http1 import heads
+
+
+class Line(Protocol):
+    """The connection that carries the answer."""
+
+    @property
+    def leaving(self) -> bool: ...
+    def write(self, data: bytes) -> None: ...
+    def answered(self, *, persist: bool) -> None: ...
+    def cut(self, *, abruptly: bool) -> None: ...
+    def now_feeds_from(self, flow: Flow | None) -> None: ...
+
+
+class HttpReply:
+    """Implements `exchange.Reply`."""
+
+    __slots__ = ("_chunked", "_head_only", "_left", "_line", "_old", "_out", "_request_id", "ended", "persist", "started")
+
+    def __init__(self, line: Line, *, request_id: str, head_only: bool, old: bool, persist: bool) -> None:
+        """`head_only`: the request was HEAD. `old`: HTTP/1.0. `persist`: the connection may carry another request."""
+        self._line = line
+        self._request_id = request_id.encode("ascii")
+        self._head_only = head_only
+        self._old = old
+        self._out: list[bytes] = []
+        self._chunked = False
+        self._left = -1
+        self.persist = persist
+        self.started = False
+        self.ended = False
+
+    def start(self, status: int, fields: Fields, length: int | None) -> None:
+        """Begin; nothing is written yet."""
+        self.started = True
+        if self._line.leaving:
+            self.persist = False
+        bodiless = self._head_only or status in (204, 304)
+        framing = b""
+        if length is not None and status != 204:
+            framing = b"content-length: %d\r\n" % length
+        elif not bodiless:
+            if self._old:
+                self.persist = False
+            else:
+                self._chunked = True
+                framing = b"transfer-encoding: chunked\r\n"
+        self._left = 0 if bodiless else -1 if length is None else length
+        if not self.persist:
+            framing += b"connection: close\r\n"
+        elif self._old:
+            framing += b"connection: keep-alive\r\n"
+        self._out.append(
+            b"%b%b%bx-request-id: %b\r\n\r\n" % (heads.status_line(status), heads.lines(fields), framing, self._request_id)
+        )
+
+    def send(self, piece: bytes) -> None:
+        """More of the body; an empty piece is nothing."""
+        if not piece or self._left == 0:
+            return
+        if self._chunked:
+            piece = heads.chunk(piece)
+        elif self._left > 0:
+            self._left -= len(piece)
+        self._out.append(piece)
+
+    def flush(self) -> None:
+        """Hand what was given so far to the connection, in one write."""
+        if out := self._out:
+            self._line.write(out[0] if len(out) == 1 else b"".join(out))
+            out.clear()
+
+    def end(self) -> None:
+        """The answer is complete."""
+        if self._left > 0:
+            self._cut()
+            return
+        if self._chunked:
+            self._out.append(heads.LAST_CHUNK)
+        self.flush()
+        self.ended = True
+        self._line.answered(persist=self.persist)
+
+    def fail(self, refusal: Refusal, dialect: Dialect) -> None:
+        """Refuse, or cut an answer that had begun."""
+        if self.ended:
+            return
+        if self.started:
+            self._cut()
+            return
+        content_type, body = dialects.render(refusal, dialect)
+        fields = [(b"content-type", content_type), (b"cache-control", b"no-store"), *refusal.headers]
+        if refusal.retry_after is not None:
+            fields.append((b"retry-after", b"%d" % refusal.retry_after))
+        self.start(refusal.status, tuple(fields), len(body))
+        self.send(body)
+        self.end()
+
+    def last_words(self, piece: bytes) -> None:
+        """An error event, then the cut: no last chunk, so that who overlooks the event still sees a broken answer."""
+        if not self._chunked:
+            self._cut()
+            return
+        self.send(piece)
+        self.flush()
+        self.ended = True
+        self._line.answered(persist=False)
+
+    def _cut(self) -> None:
+        """Where only the end of the connection ends the answer, the end must not be an orderly one."""
+        self.flush()
+        self.ended = True
+        self._line.cut(abruptly=not self._chunked and self._left < 0)
+
+    def feeds_from(self, flow: Flow | None) -> None:
+        """Whom to pause while the caller reads slowly."""
+        self._line.now_feeds_from(flow)

@@ -1,0 +1,137 @@
+"""One generation of the gateway: everything that follows from the files, built at once and swapped as a whole.
+
+Knows: constructors. Must not know: sockets, signals, when files change.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from gateway import config, policyfile, tls
+from gateway.admission import Admission
+from gateway.backends import Pool, build_pools
+from gateway.call import Channel, Outcome
+from gateway.fetch import Fetch
+from gateway.identity import first_of
+from gateway.identity.keys import KeySet
+from gateway.identity.oidc import OidcBearer
+from gateway.identity.tokens import BearerIdentity
+from gateway.mistakes import Mistake, Mistakes
+from gateway.pipeline import Pipeline
+from gateway.policy import Policy, Rule
+from gateway.resolve import HttpResolver
+from gateway.seams import Wire
+from gateway.settings import ClientTls, OidcIssuer, Settings
+from gateway.tallies import Tallies
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What was read from the files. `files`: everything it depends on, to be watched."""
+
+    settings: Settings
+    rules: tuple[Rule, ...]
+    files: tuple[Path, ...]
+
+
+def read(path: Path, root: Path | None) -> Source:
+    """Read configuration and policies. Raises `mistakes.Mistakes` with all there are in both."""
+    try:
+        loaded = config.load(path, root)
+    except Mistakes as error:
+        # The only folder a configuration depends on is that of the policies: what is wrong there is said in the same go.
+        folders = [file for file in error.files if file.is_dir()]
+        raise Mistakes((*error.mistakes, *chain.from_iterable(map(_policy_mistakes, folders))), error.files) from None
+    settings = loaded.settings
+    try:
+        rules = policyfile.load(settings.policies)
+    except Mistakes as error:
+        raise Mistakes(error.mistakes, loaded.files) from None
+    if strangers := list(_strangers(rules, settings)):
+        raise Mistakes(strangers, loaded.files)
+    return Source(settings, rules, loaded.files)
+
+
+def _policy_mistakes(folder: Path) -> tuple[Mistake, ...]:
+    try:
+        policyfile.load(folder)
+    except Mistakes as error:
+        return error.mistakes
+    return ()
+
+
+def _strangers(rules: Iterable[Rule], settings: Settings) -> Iterator[Mistake]:
+    """Issuers that no provider has: a rule that denies by a misspelt name would deny nobody."""
+    known = {issuer.name for issuer in settings.oidc}
+    for rule in rules:
+        for name in sorted(rule.issuers - known):
+            text = f"rule {rule.id}: no identity provider is called {name!r}; there is {', '.join(sorted(known))}"
+            yield Mistake(rule.file, rule.line, 1, text)
+
+
+@dataclass(frozen=True, slots=True)
+class Lasting:
+    """What outlives a reload: numbers, open connections, places."""
+
+    fetch: Fetch
+    tallies: Tallies
+    admission: Admission
+    wires: Mapping[Channel, Wire]
+    account: Callable[[Outcome], None]
+    ready: Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """`key_sets` by issuer; those whose settings did not change are carried over with their keys."""
+
+    number: int
+    source: Source
+    pools: tuple[Pool, ...]
+    key_sets: Mapping[OidcIssuer, KeySet]
+    policy: Policy
+    pipeline: Pipeline
+
+
+def build(source: Source, lasting: Lasting, previous: Generation | None) -> Generation:
+    """The next generation. Leaves `previous` as it is, so that a failure changes nothing. Raises ValueError, OSError."""
+    settings = source.settings
+    pools = build_pools(settings.pools, previous.pools if previous else None, _client_context)
+    key_sets = _key_sets(settings, lasting.fetch, previous)
+    policy = Policy(source.rules, hide_models=settings.hide_models)
+    count = lasting.tallies.authentications
+    bearer = BearerIdentity(
+        [OidcBearer(issuer, keys, time.time) for issuer, keys in key_sets.items()],
+        time.time,
+        lambda provider, result: count.__setitem__((provider, result), count[(provider, result)] + 1),
+    )
+    pipeline = Pipeline(
+        resolver=HttpResolver(pools, policy.may, settings.listen.max_body, lasting.ready),
+        identify=first_of([bearer]),
+        policy=policy,
+        admission=lasting.admission,
+        wires=lasting.wires,
+        account=lasting.account,
+        tallies=lasting.tallies,
+        timeouts=settings.limits.timeouts,
+    )
+    return Generation(previous.number + 1 if previous else 1, source, pools, key_sets, policy, pipeline)
+
+
+def _key_sets(settings: Settings, fetch: Fetch, previous: Generation | None) -> dict[OidcIssuer, KeySet]:
+    kept = previous.key_sets if previous else {}
+    return {
+        issuer: kept[issuer]
+        if issuer in kept
+        else KeySet(issuer, fetch, time.monotonic, tls=_client_context(ClientTls(ca=issuer.ca)) if issuer.ca else None)
+        for issuer in settings.oidc
+    }
+
+
+def _client_context(settings: ClientTls | None) -> ssl.SSLContext:
+    return tls.client_context(settings)

@@ -1,0 +1,181 @@
+"""Which header fields cross the gateway, which are stripped, which are added, and which are believed.
+
+Knows: RFC 9110 §7.6, the fields by which engines are steered, trusted proxies.
+Must not know: sockets, how a caller was identified, backends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from ipaddress import ip_address
+
+from gateway.call import Call, Fields, Principal
+from gateway.settings import Network
+
+# RFC 9110 §7.6.1, and those that frame one hop's message.
+_HOP_BY_HOP = frozenset(
+    (
+        b"connection", b"content-length", b"expect", b"host", b"http2-settings", b"keep-alive", b"proxy-authenticate",
+        b"proxy-authorization", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade",
+    )
+)  # fmt: skip
+
+# Who the caller is, as told by the caller: consumed here or not believed.
+_IDENTITY = frozenset(
+    (
+        b"authorization", b"client-cert", b"client-cert-chain", b"cookie", b"dpop", b"forwarded", b"remote-user",
+        b"via", b"x-api-key", b"x-request-id", b"x-real-ip", b"x-http-method-override",
+    )
+)  # fmt: skip
+
+# Fields that steer an engine behind the gateway's back: its scheduler, its adapters, its files (vLLM, SGLang, Triton, NIM).
+_ENGINE = frozenset(
+    (
+        b"endpoint-load-metrics-format", b"x-data-parallel-rank", b"x-session-id", b"x-smg-routing-key", b"x-vllm-priority",
+        b"x-vertex-ai-triton-redirect",
+    )
+)  # fmt: skip
+
+_PREFIXES = (
+    b"nvcf-", b"ssl-client-", b"triton-grpc-protocol-", b"x-amzn-sagemaker-", b"x-auth-", b"x-client-cert", b"x-forwarded-", b"x-gateway-",
+    b"x-override-", b"x-remote-", b"x-sglext-", b"x-ssl-", b"x-user", b"x-groups",
+)  # fmt: skip
+
+# Of an answer: the backend's cookies, its load report, its idea of CORS and of our request id stay behind.
+_ANSWER_DROPS = frozenset((b"set-cookie", b"set-cookie2", b"endpoint-load-metrics", b"x-request-id", b"alt-svc"))
+_ANSWER_PREFIXES = (b"access-control-",)
+
+# RFC 9110 §7.6.3; a pseudonym, so that no host name of the inside is told.
+_VIA = (b"via", b"1.1 nim-gateway")
+
+# How many field names are remembered as dropped or kept; callers invent names, so the memory is bounded.
+_NAMES_KEPT = 4096
+
+# https://www.w3.org/TR/trace-context/#traceparent-header
+_TRACEPARENT = re.compile(rb"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+class Crossing:
+    """Decides by name, once per name: `_` counts as `-`, because some servers fold the two."""
+
+    __slots__ = ("_drops", "_known", "_prefixes")
+
+    def __init__(self, drops: frozenset[bytes], prefixes: tuple[bytes, ...]) -> None:
+        self._drops = drops
+        self._prefixes = prefixes
+        self._known: dict[bytes, bool] = {}
+
+    def crosses(self, name: bytes) -> bool:
+        """True if a field of this (lower-case) name is passed on."""
+        known = self._known.get(name)
+        if known is None:
+            folded = name.replace(b"_", b"-")
+            known = folded not in self._drops and not folded.startswith(self._prefixes)
+            if len(self._known) >= _NAMES_KEPT:
+                self._known.clear()
+            self._known[name] = known
+        return known
+
+
+def _nominated(fields: Fields) -> frozenset[bytes]:
+    """RFC 9110 §7.6.1: names that `Connection` lists; they end at this hop too."""
+    listed = [value for name, value in fields if name == b"connection"]
+    if not listed:
+        return frozenset()
+    return frozenset(option.strip().lower() for value in listed for option in value.split(b","))
+
+
+class RequestCrossing:
+    """The fields of a request as they go on to a backend: stripped first, then ours added."""
+
+    def __init__(self) -> None:
+        self._crossing = Crossing(_HOP_BY_HOP | _IDENTITY | _ENGINE, _PREFIXES)
+
+    def outbound(self, call: Call, principal: Principal, *, name_caller: bool) -> Fields:
+        """End-to-end fields of the caller, then ours. Host, framing and the backend's credential are the wire's.
+
+        `name_caller`: tell the backend who called (`X-Gateway-Subject`, `X-Gateway-Groups`).
+        """
+        crosses = self._crossing.crosses
+        fields = [field for field in call.fields if crosses(field[0])]
+        nominated = _nominated(call.fields)
+        if nominated:
+            fields = [field for field in fields if field[0] not in nominated]
+        traced = False
+        host = b""
+        for name, value in call.fields:
+            if name == b"host":
+                host = value
+            elif name == b"traceparent" and _TRACEPARENT.fullmatch(value):
+                traced = True
+        identifier = call.id.encode("ascii")
+        if not traced:
+            fields = [field for field in fields if field[0] not in (b"traceparent", b"tracestate")]
+            fields.append((b"traceparent", b"00-%b-%b-00" % (identifier, identifier[16:])))
+        fields += (
+            (b"x-request-id", identifier),
+            (b"x-forwarded-for", call.peer.encode("ascii")),
+            (b"x-forwarded-proto", b"https"),
+            (b"x-forwarded-host", host),
+            _VIA,
+        )
+        if name_caller:
+            fields += _identity_fields(principal)
+        return tuple(fields)
+
+
+def _identity_fields(principal: Principal) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
+    """Percent-encoding keeps line ends, commas and other scripts out of a field value."""
+    groups = b",".join(_field_text(group) for group in sorted(principal.groups))
+    return ((b"x-gateway-subject", _field_text(principal.subject)), (b"x-gateway-groups", groups))
+
+
+def _field_text(text: str) -> bytes:
+    plain = set(b"!#$&'()*+-./:;<=>?@[]^_`{|}~")
+    return b"".join(
+        bytes((byte,)) if chr(byte).isalnum() and byte < 128 or byte in plain else b"%%%02X" % byte for byte in text.encode("utf-8")
+    )
+
+
+_answer_crossing = (_HOP_BY_HOP | _ANSWER_DROPS, _ANSWER_PREFIXES)
+
+
+class AnswerCrossing:
+    """The fields of a backend's answer as they go on to the caller."""
+
+    def __init__(self) -> None:
+        self._crossing = Crossing(*_answer_crossing)
+
+    def outbound(self, fields: Fields) -> Fields:
+        """End-to-end fields, in order, repeated ones kept; framing is the door's."""
+        crosses = self._crossing.crosses
+        passed = tuple([field for field in fields if crosses(field[0])])
+        if (nominated := _nominated(fields)) and not nominated <= {b"close", b"keep-alive"}:
+            passed = tuple(field for field in passed if field[0] not in nominated)
+        return passed
+
+
+def client_address(peer: str, fields: Iterable[tuple[bytes, bytes]], trusted: tuple[Network, ...]) -> str:
+    """The caller's address: the nearest hop of `X-Forwarded-For` that is not a trusted proxy, if `peer` is one."""
+    if not trusted or not _within(peer, trusted):
+        return peer
+    hops = [hop.strip() for name, value in fields if name == b"x-forwarded-for" for hop in value.decode("latin-1").split(",")]
+    address = peer
+    for hop in reversed(hops):
+        try:
+            address = str(ip_address(hop))
+        except ValueError:
+            break  # what cannot be read is not believed, nor what stands before it
+        if not _within(address, trusted):
+            break
+    return address
+
+
+def _within(address: str, networks: tuple[Network, ...]) -> bool:
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return False
+    mapped = getattr(parsed, "ipv4_mapped", None)
+    return any((mapped or parsed) in network for network in networks)

@@ -1,0 +1,138 @@
+"""Read answers from bytes, whatever the borders of the pieces.
+
+Knows: RFC 9112 §6.3 (how long an answer is), interim answers, what may follow an answer.
+Must not know: sockets, who asked.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import httptools
+
+from gateway.call import Fields
+from gateway.errors import Refusal, UpstreamNonsense
+
+# A backend may send 100 and 103 before its answer; more than this is nonsense.
+_INTERIM_LIMIT = 8
+
+
+class AnswerSink(Protocol):
+    """Who is told, in this order: head, data (any number of times), end."""
+
+    def on_answer(self, status: int, fields: Fields, length: int | None) -> None: ...
+    def on_answer_data(self, piece: bytes) -> None: ...
+
+
+class AnswerReader:
+    """Reads one answer. `complete` is True after its last byte, `extra` when bytes came behind it.
+
+    `delimited` is False when only the end of the connection says where the answer ends; tell it by `eof`.
+    """
+
+    __slots__ = (
+        "_fields", "_final", "_head_only", "_interim", "_limit", "_parser", "_size", "_sink", "complete", "delimited", "extra",
+        "reusable", "started",
+    )  # fmt: skip
+
+    def __init__(self, sink: AnswerSink, *, head_only: bool, limit: int) -> None:
+        """`head_only`: the answer to HEAD, which has no body whatever it announces. `limit`: bytes of its header."""
+        self._sink = sink
+        self._head_only = head_only
+        self._limit = limit
+        self._parser = httptools.HttpResponseParser(self)
+        self._fields: list[tuple[bytes, bytes]] = []
+        self._size = 0
+        self._interim = 0
+        self._final = False
+        self.started = False
+        self.complete = False
+        self.delimited = True
+        self.extra = False
+        self.reusable = False
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes. Raises `UpstreamNonsense` for what is no answer; a refusal of the sink comes out as it is."""
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserCallbackError as error:
+            if isinstance(error.__context__, Refusal):
+                raise error.__context__ from None
+            raise
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            if self.complete:  # what follows a complete answer is not this answer's fault; the connection is not kept
+                self.extra = True
+                return
+            raise UpstreamNonsense(detail=f"not an HTTP answer: {error}") from None
+        if not self.started and self._size > self._limit:
+            raise UpstreamNonsense(detail="answer header too large")
+
+    def eof(self) -> bool:
+        """The connection ended cleanly: True if that completes the answer."""
+        if self._final and not self.delimited:
+            self.complete = True
+        return self.complete
+
+    # -- httptools calls these
+
+    def on_message_begin(self) -> None:
+        if self._final:
+            self.extra = True
+            return
+        self._fields = []
+        self._size = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._size += len(name) + len(value) + 4
+        if self._size > self._limit:
+            raise UpstreamNonsense(detail="answer header or trailers too large")
+        if not self._final:
+            self._fields.append((name.lower(), value.strip(b" \t")))
+
+    def on_headers_complete(self) -> None:
+        if self._final:
+            return
+        status = self._parser.get_status_code()
+        if status < 200:
+            self._interim += 1
+            if status == 101 or self._interim > _INTERIM_LIMIT:
+                raise UpstreamNonsense(detail=f"unexpected {status}")
+            return
+        if status > 599:
+            raise UpstreamNonsense(detail=f"unexpected status {status}")
+        self._final = self.started = True
+        fields = tuple(self._fields)
+        length = self._length(status, fields)
+        self.reusable = self.delimited and self._parser.should_keep_alive()
+        self._sink.on_answer(status, fields, length)
+        if self._head_only:
+            self.complete = True
+
+    def on_body(self, piece: bytes) -> None:
+        if self.complete:
+            self.extra = True
+        elif self._final:
+            self._sink.on_answer_data(piece)
+
+    def on_message_complete(self) -> None:
+        if self._final:
+            self.complete = True
+
+    def _length(self, status: int, fields: Fields) -> int | None:
+        """RFC 9112 §6.3. For HEAD and 304 it is what is announced, though no body follows."""
+        length: int | None = None
+        codings: list[bytes] = []
+        for name, value in fields:
+            if name == b"content-length":
+                if not value.isdigit():
+                    raise UpstreamNonsense(detail="bad Content-Length")
+                length = int(value)
+            elif name == b"transfer-encoding":
+                codings.append(value.lower())
+        if codings:
+            if codings != [b"chunked"] or self._parser.get_http_version() == "1.0":
+                raise UpstreamNonsense(detail="transfer coding other than chunked")
+            return None
+        if length is None and status not in (204, 304) and not self._head_only:
+            self.delimited = False
+        return length

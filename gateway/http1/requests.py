@@ -1,0 +1,248 @@
+"""Read requests from bytes, whatever the borders of the pieces.
+
+Knows: RFC 9112, its limits, and what llhttp accepts that must be refused.
+Must not know: sockets, callers, models.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import urlsplit
+
+import httptools
+
+from gateway.call import Fields
+from gateway.errors import BadRequest, ExpectationFailed, HeaderTooLarge, MethodNotAllowed, Misdirected, Refusal
+
+ALLOWED = b"GET, HEAD, POST, PUT, PATCH, DELETE"
+_METHODS = frozenset(ALLOWED.decode().split(", "))
+
+# RFC 3986 §3.2.2 host and port; no userinfo.
+_AUTHORITY = re.compile(rb"(?:[A-Za-z0-9._~!$&'()*+,;=%-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
+
+# Bytes of chunk sizes, extensions and trailers allowed beside the data: one header's worth, and 16 per byte of data,
+# which is room for one-byte chunks but not for an extension without end.
+_CHUNK_COST = 16
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    """A request's head, checked. `target` is origin-form (or `*`). `length`: bytes, or None for chunked."""
+
+    method: str
+    target: str
+    fields: Fields
+    length: int | None
+    expects_continue: bool
+    keep_alive: bool
+    http_1_0: bool
+
+
+class RequestSink(Protocol):
+    """Who is told, in this order for each request: head, data (any number of times), end."""
+
+    def on_request(self, head: RequestHead) -> None: ...
+    def on_request_data(self, piece: bytes) -> None: ...
+    def on_request_end(self) -> None: ...
+
+
+class RequestReader:
+    """Feed it what arrives. A refusal raised here ends the connection: where the next request begins is unknown."""
+
+    __slots__ = ("_begun", "_body", "_chunked", "_fed", "_fields", "_head", "_limit", "_parser", "_sink", "_size", "_target", "broken")
+
+    def __init__(self, sink: RequestSink, limit: int) -> None:
+        """`limit`: bytes of request line and header fields together."""
+        self._sink = sink
+        self._limit = limit
+        self._parser = httptools.HttpRequestParser(self)
+        self._fields: list[tuple[bytes, bytes]] = []
+        self._target = b""
+        self._size = 0
+        self._body = 0
+        self._fed = 0
+        self._begun = False
+        self._head = False
+        self._chunked = False
+        self.broken = False
+
+    @property
+    def between(self) -> bool:
+        """True while no request has begun that is not complete."""
+        return not self._begun
+
+    @property
+    def in_head(self) -> bool:
+        """True while a request's head is incomplete."""
+        return self._begun and not self._head
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes. Raises a `Refusal` for what is no acceptable request; nothing may be fed after that."""
+        self._fed += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            # RFC 9110 §7.8: an upgrade may be ignored; what follows on this connection is not read.
+            self.broken = True
+        except httptools.HttpParserInvalidMethodError as error:
+            self.broken = True
+            raise _method_refused(str(error)) from None
+        except httptools.HttpParserCallbackError as error:
+            self.broken = True
+            if isinstance(error.__context__, Refusal):
+                raise error.__context__ from None
+            raise
+        except httptools.HttpParserError as error:
+            self.broken = True
+            raise BadRequest(f"The request is not valid HTTP/1.1: {error}.") from None
+        self._check_size()
+
+    def _check_size(self) -> None:
+        if self._head:
+            if self._chunked and self._fed > self._limit + self._size + self._body * (1 + _CHUNK_COST):
+                self.broken = True
+                raise BadRequest("The chunked body is mostly framing.")
+        elif self._fed > self._limit + 2:
+            self.broken = True
+            raise HeaderTooLarge(f"The request header is larger than {self._limit} bytes.")
+
+    # -- httptools calls these
+
+    def on_message_begin(self) -> None:
+        self._fields = []
+        self._target = b""
+        self._size = self._body = 0
+        self._begun = True
+        self._head = self._chunked = False
+
+    def on_url(self, url: bytes) -> None:
+        self._target += url
+        self._grow(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._grow(len(name) + len(value) + 4)
+        if not self._head:  # after the head it is a trailer, which never becomes a field (RFC 9110 §6.5.1)
+            self._fields.append((name.lower(), value.strip(b" \t")))
+
+    def on_headers_complete(self) -> None:
+        head = _checked_head(
+            self._parser.get_method().decode("ascii"), self._target, self._parser.get_http_version(), tuple(self._fields)
+        )
+        self._head = True
+        self._chunked = head.length is None
+        self._sink.on_request(head)
+
+    def on_body(self, piece: bytes) -> None:
+        self._body += len(piece)
+        self._sink.on_request_data(piece)
+
+    def on_message_complete(self) -> None:
+        self._fed = 0
+        self._begun = self._head = False
+        self._sink.on_request_end()
+
+    def _grow(self, size: int) -> None:
+        self._size += size
+        if self._size > self._limit:
+            raise HeaderTooLarge(f"The request header is larger than {self._limit} bytes.")
+
+
+def _method_refused(detail: str) -> MethodNotAllowed:
+    return MethodNotAllowed(
+        f"This method is not taken here; these are: {ALLOWED.decode()}.", detail=detail, headers=((b"allow", ALLOWED),)
+    )
+
+
+def _checked_head(method: str, target: bytes, version: str, fields: Fields) -> RequestHead:
+    if version not in ("1.1", "1.0"):
+        raise BadRequest("Only HTTP/1.1 and HTTP/1.0 are spoken here.")
+    if method not in _METHODS:
+        raise _method_refused(method)
+    old = version == "1.0"
+    host = expect = connection = length = coding = None
+    for name, value in fields:
+        if name == b"host":
+            if host is not None:
+                raise BadRequest("The Host field must stand once.")
+            host = value
+        elif name == b"content-length":
+            length = value
+        elif name == b"transfer-encoding":
+            coding = value if coding is None else b","
+        elif name == b"connection":
+            connection = value.lower() if connection is None else connection + b"," + value.lower()
+        elif name == b"expect":
+            expect = value.lower() if expect is None else b","
+        elif not name:
+            raise BadRequest("A header field has no name.")
+    _check_host(host, old=old)
+    return RequestHead(
+        method,
+        _origin_form(target, host or b""),
+        fields,
+        _body_length(length, coding, old=old),
+        _continues(expect, old=old),
+        _keeps_alive(connection, old=old),
+        old,
+    )
+
+
+def _check_host(host: bytes | None, *, old: bool) -> None:
+    """RFC 9112 §3.2: exactly one Host in HTTP/1.1, and one that is a host."""
+    if host is None:
+        if not old:
+            raise BadRequest("The Host field is missing.")
+    elif host and not _AUTHORITY.fullmatch(host):
+        raise BadRequest("The Host field does not name a host.")
+
+
+def _body_length(length: bytes | None, coding: bytes | None, *, old: bool) -> int | None:
+    """RFC 9112 §6.3. llhttp has refused both together and repeated or odd lengths already."""
+    if coding is not None:
+        if old or coding.lower() != b"chunked" or length is not None:
+            raise BadRequest("The only transfer coding taken is 'chunked', in HTTP/1.1, without Content-Length.")
+        return None
+    if length is None:
+        return 0
+    if not length.isdigit():
+        raise BadRequest("Content-Length is not a number.")
+    return int(length)
+
+
+def _continues(expect: bytes | None, *, old: bool) -> bool:
+    """RFC 9110 §10.1.1: an HTTP/1.0 expectation is ignored, an unknown one fails."""
+    if expect is None or old:
+        return False
+    if expect != b"100-continue":
+        raise ExpectationFailed
+    return True
+
+
+def _keeps_alive(connection: bytes | None, *, old: bool) -> bool:
+    """RFC 9112 §9.3."""
+    options = {option.strip() for option in connection.split(b",")} if connection else set()
+    if old:
+        return b"keep-alive" in options and b"close" not in options
+    return b"close" not in options
+
+
+def _origin_form(target: bytes, host: bytes) -> str:
+    """RFC 9112 §3.2: origin-form as it is; absolute-form only when it names the host that `Host` names."""
+    text = target.decode("latin-1")
+    if text.startswith("/"):
+        return text
+    if not text.lower().startswith(("http://", "https://")):
+        raise BadRequest("The request target must be a path.")
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        raise BadRequest("The request target is not a valid URL.") from None
+    authority = parts.netloc.encode("latin-1")
+    if not _AUTHORITY.fullmatch(authority):
+        raise BadRequest("The request target names no host.")
+    if authority.lower() != host.lower():
+        raise Misdirected
+    rest = text[text.index("//") + 2 + len(parts.netloc) :]
+    return rest if rest.startswith("/") else "/" + rest

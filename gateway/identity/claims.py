@@ -1,0 +1,71 @@
+"""What the claims of an access token must say before anything else in them is read (RFC 7519, RFC 8725, RFC 9068).
+
+Knows: audience, times, kinds of token. Must not know: signatures, groups, HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from gateway.identity.bearer import BadToken, Result
+from gateway.settings import OidcIssuer
+
+Claims = Mapping[str, object]
+
+# A NumericDate is a JSON number (RFC 7519 section 2); beyond 2**53 a double no longer tells seconds apart.
+TIME_LIMIT = 2.0**53
+
+#: What access tokens call themselves in a `typ` claim. Keycloak says Bearer; its others: ID, Refresh, Offline, Logout.
+ACCESS_KINDS = frozenset({"bearer", "access", "access_token", "at+jwt", "jwt"})
+
+
+def check_claims(claims: Claims, settings: OidcIssuer, now: float) -> float:
+    """The time of expiry, in UNIX seconds like `now`. Raises `BadToken` for the first thing that is not right."""
+    if claims.get("iss") != settings.issuer:
+        raise BadToken(Result.BAD_ISSUER, "its issuer is not known here")
+    _check_audience(claims.get("aud"), settings.audience)
+    _check_kind(claims)
+    return _check_times(claims, settings.leeway, now)
+
+
+def _check_audience(given: object, wanted: Collection[str]) -> None:
+    """RFC 7519 section 4.1.3: one string, or several in a list; one of them has to be ours, compared exactly."""
+    listed = given if isinstance(given, list) else [given]
+    if not all(isinstance(one, str) for one in listed) or not set(wanted).intersection(listed):
+        raise BadToken(Result.BAD_AUDIENCE, "its audience is not this gateway")
+
+
+def _check_kind(claims: Claims) -> None:
+    """Refuse what says of itself that it is no access token, and what may only be used with a proof of possession."""
+    if "events" in claims:  # security event and logout tokens: RFC 8417, OpenID Connect Back-Channel Logout 1.0
+        raise BadToken(Result.WRONG_KIND, "a token about events is not an access token")
+    if "cnf" in claims:  # RFC 7800; RFC 9449 section 7.1 and RFC 8705 section 3 need a proof, and none is checked yet
+        raise BadToken(Result.WRONG_KIND, "sender-constrained tokens are not supported yet")
+    kind = claims.get("typ", "bearer")
+    if not isinstance(kind, str) or kind.lower() not in ACCESS_KINDS:
+        raise BadToken(Result.WRONG_KIND, "its typ claim is not that of an access token")
+    if claims.get("token_use", "access") != "access":
+        raise BadToken(Result.WRONG_KIND, "its token_use is not access")
+
+
+def _check_times(claims: Claims, leeway: float, now: float) -> float:
+    expires = _time(claims, "exp")
+    if expires is None:
+        raise BadToken(Result.BAD_CLAIMS, "it has no time of expiry")
+    if expires + leeway <= now:
+        raise BadToken(Result.EXPIRED, "it has expired")
+    for name in ("nbf", "iat"):
+        since = _time(claims, name)
+        if since is not None and since - leeway > now:
+            raise BadToken(Result.NOT_YET_VALID, f"its {name} is in the future")
+    return expires
+
+
+def _time(claims: Claims, name: str) -> float | None:
+    """A NumericDate, or None when the claim is not there at all."""
+    if name not in claims:
+        return None
+    value = claims[name]
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not -TIME_LIMIT < value < TIME_LIMIT:
+        raise BadToken(Result.BAD_CLAIMS, f"its {name} is not a time in seconds")
+    return float(value)

@@ -1,0 +1,159 @@
+"""Every Prometheus metric, declared once; the numbers are read when the page is asked for.
+
+Knows: names, help texts, labels. Must not know: when numbers change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from gateway import __version__
+from gateway.backends import Pool
+from gateway.tallies import CallSeries, Tallies
+
+CALL_LABELS = ("pool", "model", "operation")
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where the numbers are, asked at each scrape. Ages in seconds, expiries in UNIX seconds."""
+
+    tallies: Tallies
+    pools: Callable[[], tuple[Pool, ...]]
+    in_flight: Callable[[], Mapping[str, int]]
+    jwks_ages: Callable[[], Mapping[str, float]]
+    certificates: Callable[[], Mapping[str, float]]
+    connections: Callable[[], Mapping[str, int]]
+    generation: Callable[[], int]
+    reload_successful: Callable[[], bool]
+
+
+class GatewayCollector(Collector):
+    """Yields all families of the gateway."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+
+    def collect(self) -> Iterable[Metric]:
+        yield from _calls(self._sources.tallies)
+        yield from _decisions(self._sources.tallies)
+        yield from _backends(self._sources)
+        yield from _state(self._sources)
+
+
+def _calls(tallies: Tallies) -> Iterator[Metric]:
+    rows = sorted(tallies.calls.items())
+    requests = CounterMetricFamily(
+        "gateway_requests", "Calls that ended, by how.", labels=(*CALL_LABELS, "status", "result")
+    )
+    for key, series in rows:
+        for (status, result), count in series.results.items():
+            requests.add_metric((*key, str(status), result), count)
+    yield requests
+    yield _histogram("gateway_request_duration_seconds", "From the first byte of a request to the end of its answer.", rows, "duration")
+    yield _histogram("gateway_time_to_first_byte_seconds", "From the first byte of a request to the head of its answer.", rows, "first_byte")
+    yield _histogram("gateway_inter_token_seconds", "Between two pieces of a streamed answer.", rows, "gaps")
+    tokens = CounterMetricFamily(
+        "gateway_tokens", "Tokens as the backends count them.", labels=("pool", "model", "direction")
+    )
+    unknown = CounterMetricFamily("gateway_usage_unknown", "Answers that told no token count.", labels=("pool", "model"))
+    for (pool, model), (tokens_in, tokens_out, lost) in _by_model(rows).items():
+        tokens.add_metric((pool, model, "input"), tokens_in)
+        tokens.add_metric((pool, model, "output"), tokens_out)
+        unknown.add_metric((pool, model), lost)
+    yield tokens
+    yield unknown
+
+
+def _by_model(rows: list[tuple[tuple[str, str, str], CallSeries]]) -> dict[tuple[str, str], tuple[int, int, int]]:
+    sums: dict[tuple[str, str], tuple[int, int, int]] = {}
+    for (pool, model, _), series in rows:
+        if pool:
+            before = sums.get((pool, model), (0, 0, 0))
+            sums[(pool, model)] = (before[0] + series.tokens_in, before[1] + series.tokens_out, before[2] + series.usage_unknown)
+    return sums
+
+
+def _histogram(name: str, text: str, rows: list[tuple[tuple[str, str, str], CallSeries]], part: str) -> Metric:
+    family = HistogramMetricFamily(name, text, labels=CALL_LABELS)
+    for key, series in rows:
+        histogram = getattr(series, part)
+        family.add_metric(key, histogram.cumulative(), histogram.total)
+    return family
+
+
+def _decisions(tallies: Tallies) -> Iterator[Metric]:
+    for name, text, labels, counts in (
+        ("gateway_authentications", "Credentials looked at.", ("provider", "result"), tallies.authentications),
+        ("gateway_authorizations", "Decisions, by rule.", ("decision", "rule"), tallies.authorizations),
+        ("gateway_retries", "Calls sent to another backend.", ("pool", "reason"), tallies.retries),
+        ("gateway_backend_unsolicited", "Idle connections closed because bytes came unasked.", ("pool", "backend"), tallies.unsolicited),
+    ):
+        family = CounterMetricFamily(name, text, labels=labels)
+        for key, count in sorted(counts.items()):
+            family.add_metric(key, count)
+        yield family
+    reloads = CounterMetricFamily("gateway_config_reloads", "Reloads tried, by result.", labels=("result",))
+    for result in ("success", "failure"):
+        reloads.add_metric((result,), tallies.reloads[result])
+    yield reloads
+    yield CounterMetricFamily("gateway_audit_lines_lost", "Audit lines that could not be written.", value=tallies.audit_lost)
+
+
+def _backends(sources: Sources) -> Iterator[Metric]:
+    labels = ("pool", "backend")
+    up = GaugeMetricFamily("gateway_backend_up", "1 while the probes find it ready.", labels=labels)
+    flying = GaugeMetricFamily("gateway_backend_in_flight_requests", "Calls on it now.", labels=labels)
+    failures = CounterMetricFamily("gateway_backend_failures", "Calls that failed through it.", labels=(*labels, "reason"))
+    ejections = CounterMetricFamily("gateway_backend_ejections", "Times it was left out for failing.", labels=labels)
+    for pool in sources.pools():
+        for backend in pool.backends:
+            key = (pool.name, backend.name)
+            up.add_metric(key, backend.health.value == "up")
+            flying.add_metric(key, backend.in_flight)
+            ejections.add_metric(key, backend.ejections)
+            for reason, count in sorted(backend.failures.items()):
+                failures.add_metric((*key, reason.value), count)
+    yield from (up, flying, failures, ejections)
+
+
+def _state(sources: Sources) -> Iterator[Metric]:
+    for name, text, label, values in (
+        ("gateway_in_flight_requests", "Calls under way.", "pool", sources.in_flight()),
+        ("gateway_jwks_age_seconds", "Since the issuer's keys were last fetched.", "issuer", sources.jwks_ages()),
+        ("gateway_certificate_expiry_timestamp_seconds", "When a certificate ends.", "file", sources.certificates()),
+        ("gateway_connections", "Client connections, by state.", "state", sources.connections()),
+    ):
+        family = GaugeMetricFamily(name, text, labels=(label,))
+        for key, value in sorted(values.items()):
+            family.add_metric((key,), value)
+        yield family
+    yield GaugeMetricFamily("gateway_config_generation", "Rises with each reload that took.", value=sources.generation())
+    yield GaugeMetricFamily(
+        "gateway_config_reload_successful", "0 while the files on disk are not what runs.", value=sources.reload_successful()
+    )
+    build = GaugeMetricFamily("gateway_build_info", "Always 1.", labels=("version",))
+    build.add_metric((__version__,), 1)
+    yield build
+
+
+class MetricsPage:
+    """The page that Prometheus scrapes."""
+
+    content_type = CONTENT_TYPE_LATEST
+
+    def __init__(self, sources: Sources) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(GatewayCollector(sources))
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=self._registry)
+
+    def render(self) -> bytes:
+        """Exposition format, https://prometheus.io/docs/instrumenting/exposition_formats/."""
+        return generate_latest(self._registry)

@@ -1,0 +1,237 @@
+"""The path of one call, in one place.
+
+Knows: the order of the steps, the retry rule, that every call is accounted once.
+Must not know: sockets, HTTP/1.1, any provider, any file format, any balancing rule.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+
+from gateway.admission import Admission
+from gateway.backends import Backend, Pool
+from gateway.budget import Retry
+from gateway.call import Call, Channel, Grant, Outcome, Principal
+from gateway.ejection import FailureReason, failing
+from gateway.errors import (
+    ClientGone,
+    ConnectFailed,
+    NoBackend,
+    Refusal,
+    Side,
+    Stalled,
+    Truncated,
+    UpstreamBroke,
+    UpstreamBusy,
+    UpstreamNonsense,
+    UpstreamTimeout,
+)
+from gateway.exchange import Body, Exchange, Reply
+from gateway.headers import AnswerCrossing, RequestCrossing
+from gateway.relay import Relay
+from gateway.seams import Authorize, Outbound, OwnAnswer, Resolved, Resolver, Wire
+from gateway.settings import Timeouts
+from gateway.tallies import Tallies
+
+log = logging.getLogger(__name__)
+
+# Beyond the first attempt. More would turn one bad pool into a storm on the next.
+_RETRIES = 2
+
+_FAILURES: Mapping[type[Refusal], FailureReason] = {
+    ConnectFailed: FailureReason.CONNECT,
+    UpstreamBusy: FailureReason.STATUS,
+    UpstreamNonsense: FailureReason.NONSENSE,
+    UpstreamBroke: FailureReason.RESET,
+    UpstreamTimeout: FailureReason.FIRST_BYTE,
+    Stalled: FailureReason.IDLE,
+    Truncated: FailureReason.TRUNCATED,
+}
+
+
+class Pipeline:
+    """One generation of the path: built once from a configuration, used by every call that begins under it."""
+
+    def __init__(
+        self,
+        *,
+        resolver: Resolver,
+        identify: Callable[[Call], Awaitable[Principal]],
+        policy: Authorize,
+        admission: Admission,
+        wires: Mapping[Channel, Wire],
+        account: Callable[[Outcome], None],
+        tallies: Tallies,
+        timeouts: Timeouts,
+    ) -> None:
+        self._resolver = resolver
+        self._identify = identify
+        self._policy = policy
+        self._admission = admission
+        self._wires = wires
+        self._account = account
+        self._tallies = tallies
+        self._timeouts = timeouts
+        self._outbound = RequestCrossing()
+        self._inbound = AnswerCrossing()
+
+    async def serve(self, exchange: Exchange) -> None:
+        """Take a call to its end. Never raises: what goes wrong becomes the answer, and the outcome is accounted once."""
+        outcome = Outcome(exchange.call)
+        try:
+            await self._path(exchange, outcome)
+        except Refusal as refusal:
+            self._refuse(exchange, outcome, refusal)
+        except Exception:  # noqa: BLE001  a fault of ours ends one call, not the gateway, and opens nothing
+            log.exception("call.failed request_id=%s", exchange.call.id)
+            self._refuse(exchange, outcome, Refusal())
+        finally:
+            outcome.received = exchange.body.received
+            self._account(outcome)
+
+    async def _path(self, exchange: Exchange, outcome: Outcome) -> None:
+        call = exchange.call
+        if (open_answer := self._resolver.open(call)) is not None:
+            _give(exchange.reply, open_answer, outcome)
+            return
+        outcome.principal = principal = await self._identify(call)
+        asked = await self._resolver.resolve(call, exchange.body)
+        if not isinstance(asked, Resolved):
+            _give(exchange.reply, asked.answer(principal), outcome)
+            return
+        outcome.pool, outcome.model = asked.pool.name, asked.needs[0]
+        outcome.grant = grant = self._grant(principal, asked)
+        with self._admission.admit(grant, asked.pool.name):
+            await self._relay(exchange, asked, grant, outcome)
+
+    def _grant(self, principal: Principal, asked: Resolved) -> Grant:
+        """Everything the call needs must be granted; the first is what it is accounted for."""
+        first, *others = asked.needs
+        grant = self._policy.authorize(principal, first)
+        for model in others:
+            self._policy.authorize(principal, model)
+        return grant
+
+    async def _relay(self, exchange: Exchange, asked: Resolved, grant: Grant, outcome: Outcome) -> None:
+        call, reply, pool = exchange.call, exchange.reply, asked.pool
+        outbound = self._prepare(exchange, asked, grant)
+        series = self._tallies.series(pool.name, grant.model.name, grant.model.operation.value)
+        attempts = _Attempts(pool, grant.model.name, outbound, exchange.body)
+        relay = Relay(reply, outcome, series, asked.usage, self._inbound, attempts.another)
+        wire = self._wires[call.channel]
+        try:
+            while (backend := attempts.next()) is not None:
+                outcome.backend, outcome.attempts = backend.name, outcome.attempts + 1
+                relay.attempt(backend)
+                try:
+                    with backend.hold():
+                        await wire.relay(backend, outbound, relay)
+                except Refusal as refusal:
+                    if (reason := _failure(refusal)) is not None:
+                        pool.failed(backend, reason, time.monotonic())
+                    if reply.started or not (refusal.retry and attempts.another()):
+                        raise
+                    self._tallies.retries[(pool.name, refusal.code if reason is None else reason.value)] += 1
+                    continue
+                _judge(pool, backend, outcome.status)
+                return
+            raise NoBackend(retry_after=pool.retry_after(time.monotonic()))
+        except Refusal as refusal:
+            if reply.started and refusal.side is Side.UPSTREAM:
+                relay.cut(refusal, self._resolver.dialect(call.path))
+            raise
+        finally:
+            attempts.close()
+            relay.settle()
+
+    def _prepare(self, exchange: Exchange, asked: Resolved, grant: Grant) -> Outbound:
+        settings = asked.pool.settings
+        return Outbound(
+            exchange.call.method,
+            asked.target,
+            self._outbound.outbound(exchange.call, grant.principal, name_caller=settings.identity_headers),
+            asked.payload,
+            exchange.body,
+            asked.limit,
+            settings.first_byte or self._timeouts.first_byte,
+            settings.idle or self._timeouts.idle,
+        )
+
+    def _refuse(self, exchange: Exchange, outcome: Outcome, refusal: Refusal) -> None:
+        outcome.refusal = refusal
+        if not exchange.reply.started:
+            outcome.status = refusal.status
+        if isinstance(refusal, ClientGone):
+            outcome.status = refusal.status
+            return
+        exchange.reply.fail(refusal, self._resolver.dialect(exchange.call.path))
+
+
+class _Attempts:
+    """Which backends one call tries: best first, each once, and again only while the rules allow it."""
+
+    __slots__ = ("_body", "_candidates", "_left", "_next", "_payload", "_pool", "_retries", "_taken")
+
+    def __init__(self, pool: Pool, model: str, outbound: Outbound, body: Body) -> None:
+        self._pool = pool
+        self._candidates: Iterator[Backend] = pool.candidates(model, time.monotonic())
+        self._payload = outbound.payload
+        self._body = body
+        self._left = _RETRIES + 1
+        self._next: Backend | None = None
+        self._taken: Retry | None = None
+        self._retries: list[Retry] = []
+
+    def next(self) -> Backend | None:
+        """The backend to try now, or None."""
+        if self._left == 0:
+            return None
+        self._left -= 1
+        backend, self._next = self._next, None
+        return backend or next(self._candidates, None)
+
+    def another(self) -> bool:
+        """Whether one more attempt is allowed: there is a backend, the body can be sent again, the budget has room."""
+        if self._next is not None:
+            return True
+        if self._left == 0 or (self._payload is None and not self._body.replayable):
+            return False
+        backend = next(self._candidates, None)
+        if backend is None or (retry := self._pool.budget.try_take()) is None:
+            return False
+        self._retries.append(retry)
+        self._next = backend
+        return True
+
+    def close(self) -> None:
+        """Give the budget back."""
+        for retry in self._retries:
+            retry.release()
+
+
+def _give(reply: Reply, answer: OwnAnswer, outcome: Outcome) -> None:
+    outcome.status = answer.status
+    fields = ((b"content-type", b"application/json"), *answer.fields) if answer.body else answer.fields
+    outcome.first_byte = time.monotonic()
+    outcome.sent = len(answer.body)
+    reply.start(answer.status, fields, len(answer.body))
+    reply.send(answer.body)
+    reply.end()
+
+
+def _judge(pool: Pool, backend: Backend, status: int) -> None:
+    if failing(status):
+        pool.failed(backend, FailureReason.STATUS, time.monotonic())
+    else:
+        pool.succeeded(backend, time.monotonic())
+
+
+def _failure(refusal: Refusal) -> FailureReason | None:
+    """What a refusal says of the backend; None where it was not the backend's doing."""
+    for kind in type(refusal).__mro__:
+        if (reason := _FAILURES.get(kind)) is not None:
+            return reason
+    return None
+

@@ -1,0 +1,164 @@
+"""What the values of a policy file may be, beyond their types.
+
+Knows: the words, names and numbers that a rule is made of. Must not know: YAML, files, how rules decide.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import zoneinfo
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from gateway.globs import compile_glob
+from gateway.policy import VERSION
+
+Path = tuple[str | int, ...]
+
+RULE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+HOURS: Final = re.compile(r"((?:[01][0-9]|2[0-3]):[0-5][0-9])-((?:[01][0-9]|2[0-3]):[0-5][0-9])")
+CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+SUBJECTS: Final = {"users", "groups", "clients", "issuers"}
+COUNTS: Final = ("max_tokens", "n", "best_of", "requests_per_minute", "tokens_per_minute", "concurrent")
+
+# A rule that has a part which is understood but not acted on would allow more, or deny more, than it says.
+LATER: Final = "comes with a later version; until then a rule that has it is refused, never ignored"
+
+
+def _of_text(check: Callable[[str], str]) -> Callable[[Any], str]:
+    """`check`, but silent about what is no text: types tell that."""
+    return lambda value: check(value) if isinstance(value, str) else ""
+
+
+def _id(text: str) -> str:
+    if RULE_ID.fullmatch(text):
+        return ""
+    return "an id is 1 to 64 letters, digits, '.', '_' or '-', and begins with a letter or digit"
+
+
+def _exact(text: str) -> str:
+    """What keeps a text from ever being equal to, or looking like, the name that somebody meant."""
+    if not text:
+        return "must not be empty"
+    if text != text.strip():
+        return "begins or ends with a space, and names are compared exactly"
+    return "holds a control character" if CONTROL.search(text) else ""
+
+
+def _subject(text: str) -> str:
+    if text.startswith("!"):
+        return "'!' does not exclude; write a rule with 'effect: deny' for those who are left out"
+    if "*" in text:
+        return "names are literal here; '*' stands for nobody. For everybody of a provider give only 'issuers'"
+    return _exact(text)
+
+
+def _issuer(text: str) -> str:
+    if "://" in text:
+        return "give the name that the configuration gives to this provider, not its address"
+    return _subject(text)
+
+
+def _model(text: str) -> str:
+    if text.startswith("!"):
+        return "'!' does not exclude; write a rule with 'effect: deny' for what is left out"
+    if wrong := _exact(text):
+        return wrong
+    try:
+        compile_glob(text)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def _version(text: str) -> str:
+    return "" if VERSION.fullmatch(text) else "a version is a whole number in quotes, without leading zeros"
+
+
+def _hours(text: str) -> str:
+    parts = HOURS.fullmatch(text)
+    if parts is None:
+        return 'expected two times of the day, like "08:00-20:00"'
+    return "begins and ends at the same time; leave 'hours' out for the whole day" if parts[1] == parts[2] else ""
+
+
+def _timezone(text: str) -> str:
+    try:
+        zoneinfo.ZoneInfo(text)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        return "no time zone of this name is known; expected one like Europe/Madrid"
+    return ""
+
+
+def _network(text: str) -> str:
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        return "expected a network like 10.20.0.0/16, without bits behind its prefix"
+    return ""
+
+
+def _count(value: Any) -> str:
+    return "must be at least 1" if type(value) is int and value < 1 else ""
+
+
+#: By the keys that lead there: what is wrong with a value, or an empty text.
+CHECKS: Final[dict[tuple[str, ...], Callable[[Any], str]]] = {
+    ("id",): _of_text(_id),
+    ("subjects", "users"): _of_text(_subject),
+    ("subjects", "groups"): _of_text(_subject),
+    ("subjects", "clients"): _of_text(_subject),
+    ("subjects", "issuers"): _of_text(_issuer),
+    ("models",): _of_text(_model),
+    ("versions",): _of_text(_version),
+    ("when", "hours"): _of_text(_hours),
+    ("when", "timezone"): _of_text(_timezone),
+    ("from",): _of_text(_network),
+    **{("limits", name): _count for name in COUNTS},
+}
+
+#: Lists that would match nothing at all if they were empty, and must be left out (or filled) instead.
+FILLED: Final = (("models",), ("operations",), ("versions",), ("from",), ("when", "days"))
+EMPTY: Final = "at least one is needed here"
+
+#: Settings that say nothing unless they have one of these.
+NEEDED: Final = {"when": {"days", "hours"}, "limits": set(COUNTS)}
+
+
+def wrong_with(entry: dict[str, Any]) -> Iterator[tuple[Path, str]]:
+    """What types cannot tell of one rule as it is written, each with the path that leads there.
+
+    Whatever stands where it should not is passed over in silence: types tell that.
+    """
+    for keys, check in CHECKS.items():
+        for path, value in _values(entry, keys):
+            if message := check(value):
+                yield path, message
+    yield from ((keys, EMPTY) for keys in FILLED if _at(entry, keys) == [])
+    yield from (((key,), f"'{key}' {LATER}") for key in ("when", "from", "limits") if key in entry)
+    for key, needed in NEEDED.items():
+        settings = entry.get(key)
+        if isinstance(settings, dict) and not needed & settings.keys():
+            yield (key,), f"at least one of {', '.join(sorted(needed))} is needed"
+    subjects = entry.get("subjects")
+    if isinstance(subjects, dict) and subjects.keys() <= SUBJECTS and not any(subjects.values()):
+        yield ("subjects",), "names nobody: at least one of users, groups, clients or issuers is needed"
+
+
+def _values(entry: dict[str, Any], keys: tuple[str, ...]) -> Iterator[tuple[Path, Any]]:
+    """What stands at `keys`, each item of it if it is a list, with its path."""
+    value = _at(entry, keys)
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            yield (*keys, number), item
+    else:
+        yield keys, value
+
+
+def _at(entry: dict[str, Any], keys: tuple[str, ...]) -> Any:
+    """What stands at `keys`, or None."""
+    value: Any = entry
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value

@@ -1,0 +1,114 @@
+"""An answer on its way from a backend to the caller: passed on as it comes, looked at in passing.
+
+Knows: what of an answer crosses, when its tokens are counted, when it is whole, how it is cut.
+Must not know: sockets, HTTP/1.1, who is allowed what.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from gateway import dialects, usage
+from gateway.backends import Backend
+from gateway.call import Dialect, Fields, Outcome
+from gateway.ejection import FAILING_STATUS
+from gateway.errors import Refusal, Truncated, UpstreamBusy
+from gateway.exchange import Flow, Reply
+from gateway.headers import AnswerCrossing
+from gateway.seams import UsageKind
+from gateway.tallies import CallSeries
+
+
+class Relay:
+    """Implements `seams.Answer` for one call, over all its attempts."""
+
+    __slots__ = ("_another", "_backend", "_crossing", "_kind", "_last", "_outcome", "_reply", "_series", "_streamed", "usage")
+
+    def __init__(
+        self,
+        reply: Reply,
+        outcome: Outcome,
+        series: CallSeries,
+        kind: UsageKind,
+        crossing: AnswerCrossing,
+        another: Callable[[], bool],
+    ) -> None:
+        """`another`: whether one more backend may be tried in place of a 502, 503 or 504."""
+        self._reply = reply
+        self._outcome = outcome
+        self._series = series
+        self._kind = kind
+        self._crossing = crossing
+        self._another = another
+        self._backend: Backend | None = None
+        self._streamed = False
+        self._last = 0.0
+        self.usage: usage.UsageReader | None = None
+
+    def attempt(self, backend: Backend) -> None:
+        """The next answer comes from `backend`."""
+        self._backend = backend
+
+    def head(self, status: int, fields: Fields, length: int | None) -> None:
+        outcome = self._outcome
+        if status in FAILING_STATUS:
+            self._rest(fields)
+            if self._another():
+                raise UpstreamBusy(detail=f"answered {status}")
+        outcome.status = status
+        outcome.first_byte = self._last = time.monotonic()
+        if status == 200:
+            content_type = coding = b""
+            for name, value in fields:
+                if name == b"content-type":
+                    content_type = value
+                elif name == b"content-encoding":
+                    coding = value
+            self._streamed = content_type.startswith(b"text/event-stream")
+            self.usage = usage.reader_for(self._kind, content_type, coding)
+        self._reply.start(status, self._crossing.outbound(fields), length)
+
+    def data(self, piece: bytes) -> None:
+        self._outcome.sent += len(piece)
+        if self.usage is not None:
+            self.usage.feed(piece)
+        self._reply.send(piece)
+
+    def flush(self) -> None:
+        self._reply.flush()
+        if self._streamed:
+            now = time.monotonic()
+            self._series.gaps.observe(now - self._last)
+            self._last = now
+
+    def end(self, *, delimited: bool) -> None:
+        if not delimited and self._streamed and self.usage is not None and not self.usage.complete:
+            raise Truncated(detail="the connection ended before the stream's last event")
+        self._reply.end()
+
+    def feeds_from(self, flow: Flow | None) -> None:
+        self._reply.feeds_from(flow)
+
+    def cut(self, refusal: Refusal, dialect: Dialect) -> None:
+        """The answer had begun and breaks off: an error event where an event may stand, and never a proper end."""
+        if self._streamed and self.usage is not None and self.usage.at_edge:
+            event = dialects.error_event(refusal, dialect)
+            if event is not None:
+                self._reply.last_words(event)
+                return
+        self._reply.fail(refusal, dialect)
+
+    def settle(self) -> None:
+        """What was counted in passing, into the outcome."""
+        outcome, reader = self._outcome, self.usage
+        if reader is not None and self._kind is not UsageKind.NONE:
+            outcome.counts_tokens = True
+            outcome.tokens_in, outcome.tokens_out = reader.tokens_in, reader.tokens_out
+
+    def _rest(self, fields: Fields) -> None:
+        """RFC 9110 §10.2.3: a backend that says when to come back is left alone until then."""
+        value = next((value for name, value in fields if name == b"retry-after"), b"")
+        if value.isdigit() and self._backend is not None:
+            now = time.monotonic()
+            self._backend.rest_until(now + min(int(value), 3600), now)

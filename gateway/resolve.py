@@ -1,0 +1,162 @@
+"""From a request to what it asks for: an interpreter of the rule table, over the pools.
+
+Knows: prefixes, which rows are open, the gateway's own pages.
+Must not know: how a body or a name is read (`sources`), what rules of the policy look like, sockets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import NoReturn
+
+from gateway import dialects, pages, paths
+from gateway.backends import Pool
+from gateway.call import Call, Channel, Dialect, ModelRef, Operation, Principal
+from gateway.errors import NotFound, UnknownModel
+from gateway.exchange import Body
+from gateway.models import Catalogue, Face
+from gateway.rules import ANY, Default, Found, Row, Table, shipped
+from gateway.seams import OwnAnswer, OwnPage, Resolved
+from gateway.sources import READERS, Ask
+
+May = Callable[[Principal, ModelRef], bool]
+
+_MODELS = "/v1/models"
+_MODEL = "/v1/models/(.+)"
+_SERVER = "/v2"
+_INDEX = "/v2/repository(?:/[^/]+)?/index"
+_HEALTH = ("/v1/health/live", "/v1/health/ready", "/v2/health/live", "/v2/health/ready")
+
+# Rows that the gateway answers for itself, whatever the pools speak.
+_ALWAYS = frozenset({_MODELS, _MODEL})
+
+# JSON members by which a body names something else than a model; nothing reads those, so the rows stay closed.
+_READABLE = frozenset({"", "model", "voice"})
+
+
+class HttpResolver:
+    """Implements `seams.Resolver` for one generation of the configuration.
+
+    `may`: whether a caller is granted this. `max_body`: bytes, for pools that set none. `ready`: is the gateway?
+    Raises `ValueError` for pools that give one name to two models.
+    """
+
+    def __init__(self, pools: Sequence[Pool], may: May, max_body: int, ready: Callable[[], bool]) -> None:
+        self._catalogue = Catalogue(pools)
+        self._may = may
+        self._max_body = max_body
+        self._ready = ready
+        rows = shipped()
+        self._tables = {face.prefix: Table(_rows(rows, face)) for face in self._catalogue.faces}
+        self._open = dict(chain.from_iterable(map(self._probes, self._catalogue.faces)))
+        self._pages: dict[str, Callable[[Face, str], OwnPage]] = {
+            _MODELS: self._list,
+            _MODEL: self._one,
+            _SERVER: lambda _face, _path: pages.Page(lambda _principal: pages.server()),
+            _INDEX: self._index,
+        }
+
+    def dialect(self, path: str) -> Dialect:
+        """Whose error bodies a caller of this path understands."""
+        return dialects.dialect_of(path.removeprefix(self._catalogue.face(path).prefix))
+
+    def open(self, call: Call) -> OwnAnswer | None:
+        """Health of the gateway, at exactly these paths; else None."""
+        probe = self._open.get((call.method, call.path))
+        return probe() if probe is not None else None
+
+    async def resolve(self, call: Call, body: Body) -> Resolved | OwnPage:
+        """What is asked for. Raises what `seams.Resolver` lists; a body is read only where the path is open."""
+        face = self._catalogue.face(call.path)
+        path = call.path.removeprefix(face.prefix)
+        found = self._find(call, face, path)
+        row = found.row
+        if (page := self._pages.get(row.pattern.pattern)) is not None:
+            return page(face, path)
+        reader = READERS.get(row.source)
+        if reader is None or row.field not in _READABLE or row.default is Default.PROBE:
+            _closed("nothing reads where this route names its model")
+        pools = self._candidates(face, row, path)
+        return await reader(Ask(call, face, path, found, pools, self._max_body), body)
+
+    def _find(self, call: Call, face: Face, path: str) -> Found:
+        table = self._tables[face.prefix]
+        found = table.literal(call.method, path)
+        if found is None or call.query is not None:
+            paths.check(path, call.query)
+            found = found or table.find(call.method, path)
+        if found is None or call.channel is not Channel.HTTP:
+            _closed("no rule")
+        return found
+
+    def _candidates(self, face: Face, row: Row, path: str) -> tuple[Pool, ...]:
+        """The pools that a row can mean. Raises `NotFound` where none has opened a closed path."""
+        pools = face.pools if row.set == ANY else face.speakers.get(row.set, ())
+        if row.default is Default.DENY:
+            pools = tuple(pool for pool in pools if path in pool.settings.open)
+        return pools or _closed("no pool has it open")
+
+    def _probes(self, face: Face) -> list[tuple[tuple[str, str], Callable[[], OwnAnswer]]]:
+        probes = []
+        for path in _HEALTH:
+            for method in ("GET", "HEAD"):
+                found = self._tables[face.prefix].find(method, path)
+                if found is not None and found.row.default is Default.PROBE:
+                    probes.append(((method, face.prefix + path), self._probe(path)))
+        return probes
+
+    def _probe(self, path: str) -> Callable[[], OwnAnswer]:
+        dialect = dialects.dialect_of(path)
+        if path.endswith("live"):
+            return lambda: pages.health(dialect, "live", good=True)
+        return lambda: pages.health(dialect, "ready", good=self._ready())
+
+    def _granted(self, face: Face, principal: Principal, operation: Operation) -> dict[str, None]:
+        """Names and aliases to be seen by a caller, each once, as configured."""
+        return {
+            name: None
+            for _, model in self._catalogue.models(face)
+            if self._may(principal, ModelRef(model.name, operation))
+            for name in (model.name, *model.aliases)
+        }
+
+    def _list(self, face: Face, _path: str) -> OwnPage:
+        return pages.Page(lambda principal: pages.models(self._granted(face, principal, Operation.LIST)))
+
+    def _one(self, face: Face, path: str) -> OwnPage:
+        name = paths.model_id(path)
+
+        def one(principal: Principal) -> OwnAnswer:
+            if name not in self._granted(face, principal, Operation.METADATA):
+                raise UnknownModel(param="model")
+            return pages.model(name)
+
+        return pages.Page(one)
+
+    def _index(self, face: Face, _path: str) -> OwnPage:
+        def index(principal: Principal) -> OwnAnswer:
+            names = [
+                model.name
+                for pool in face.speakers.get("kserve", ())
+                for model in pool.settings.models
+                if self._may(principal, ModelRef(model.name, Operation.LIST, explicit=True))
+            ]
+            return pages.index(names) if names else _closed("no rule lists the repository index")
+
+        return pages.Page(index)
+
+
+def _rows(rows: Sequence[Row], face: Face) -> list[Row]:
+    """The rows that hold under a prefix; without one also those that the gateway answers whatever its pools speak."""
+    return [
+        row
+        for row in rows
+        if row.set in face.speakers
+        or row.set == ANY
+        or (not face.prefix and (row.default is Default.PROBE or row.pattern.pattern in _ALWAYS))
+    ]
+
+
+def _closed(why: str) -> NoReturn:
+    raise NotFound(detail=why)

@@ -1,0 +1,141 @@
+"""Everything that can be replaced, on one page. A new one is a file that fits a Protocol here and a row in its table.
+
+| seam | table | implementations now | next |
+|---|---|---|---|
+| `Identity` | `identity.IDENTITIES` | OIDC bearer tokens | LDAP, introspection, API keys, client certificates |
+| `Balancer` | `balance.BALANCERS` | round robin, least connections | token load, sticky prefixes |
+| `Wire` | `wires.WIRES` | HTTP/1.1 | HTTP/2 (gRPC), WebSocket |
+| `Resolver` | built from `tables/http.rules` | the HTTP rule tables | the gRPC rule table |
+| door | `app.py` | `doors/http.py` (TLS, HTTP/1.1) | `doors/http2.py` by ALPN on the same port |
+
+Must not know: any implementation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from gateway.backends import Backend, Pool
+from gateway.call import Call, Dialect, Fields, Grant, ModelRef, Principal
+from gateway.exchange import Body, Flow
+
+
+class Identity(Protocol):
+    """Says who calls. Three answers that must not blur: a `Principal`; None = not my kind of credential, ask the next;
+    `Unidentified` raised = mine, and bad, stop. A provider that cannot be asked raises `IdentityUnavailable`."""
+
+    async def identify(self, call: Call) -> Principal | None: ...
+
+
+class UsageKind(Enum):
+    """Where an answer carries its token counts."""
+
+    NONE = "none"
+    OPENAI = "openai"
+    ANTHROPIC = "anthropic"
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What a call asks for and exactly what would be sent on.
+
+    `needs`: each of these must be granted; the first is the one that is accounted. `target` is path and query as they go
+    to the backend. `payload` is the whole body to send, or None to stream the caller's body as it arrives, up to `limit` bytes.
+    """
+
+    needs: tuple[ModelRef, ...]
+    pool: Pool
+    target: bytes
+    payload: bytes | None
+    limit: int
+    usage: UsageKind
+
+
+@dataclass(frozen=True, slots=True)
+class OwnAnswer:
+    """An answer that the gateway gives itself. `body` is JSON (or empty)."""
+
+    status: int
+    body: bytes = b""
+    fields: Fields = ()
+
+
+class OwnPage(Protocol):
+    """A page of the gateway for a known caller, for example the list of models, filtered by what is granted."""
+
+    def answer(self, principal: Principal) -> OwnAnswer: ...
+
+
+class Resolver(Protocol):
+    """From a request to what it asks for. The only place that reads paths and bodies."""
+
+    def dialect(self, path: str) -> Dialect:
+        """Whose error bodies a caller of this path understands; never raises."""
+        ...
+
+    def open(self, call: Call) -> OwnAnswer | None:
+        """What anybody gets at this exact path and method (health), else None."""
+        ...
+
+    async def resolve(self, call: Call, body: Body) -> Resolved | OwnPage:
+        """Raises `BadRequest`, `AmbiguousModel`, `UnknownModel`, `NotFound`, `TooLarge`, `UnsupportedMedia`."""
+        ...
+
+
+class Authorize(Protocol):
+    """Pure: no clock, no I/O. Raises `Forbidden`, `RouteForbidden` or `GroupsUnknown`."""
+
+    def authorize(self, principal: Principal, model: ModelRef) -> Grant: ...
+
+
+class Balancer(Protocol):
+    """Orders backends for a call, best first, each at most once. Its state is only its own cursor."""
+
+    def order(self, backends: Sequence[Backend]) -> Iterator[Backend]: ...
+
+
+class Answer(Protocol):
+    """What a wire gives its answer to, as it comes: head, data and flush any number of times, end."""
+
+    def head(self, status: int, fields: Fields, length: int | None) -> None:
+        """Raises `UpstreamBusy` instead of beginning, when another backend is to be tried."""
+        ...
+
+    def data(self, piece: bytes) -> None: ...
+    def flush(self) -> None: ...
+    def end(self, *, delimited: bool) -> None:
+        """`delimited` False: only the end of the connection says that this was all. Raises `Truncated` if it was not."""
+        ...
+
+    def feeds_from(self, flow: Flow | None) -> None:
+        """Whom to pause while the caller reads slowly."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outbound:
+    """A request as it goes to a backend. `payload` None: stream `body`, at most `limit` bytes.
+
+    `first_byte` and `idle` are seconds: how long the backend may be silent before its answer begins, and within it.
+    """
+
+    method: str
+    target: bytes
+    fields: Fields
+    payload: bytes | None
+    body: Body
+    limit: int
+    first_byte: float
+    idle: float
+
+
+class Wire(Protocol):
+    """Carries one request to one backend and its answer back. Returns when the answer is complete.
+
+    Raises `ConnectFailed`, `UpstreamBroke`, `UpstreamTimeout`, `Truncated`. When cancelled it closes the connection.
+    """
+
+    async def relay(self, backend: Backend, outbound: Outbound, answer: Answer) -> None: ...

@@ -1,0 +1,62 @@
+"""The configuration file as it is written: the settings, plus where they stand and what is known but not built yet.
+
+Knows: which settings the file groups in another way than `settings.py`. Must not know: YAML, files on disk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gateway import settings
+from gateway.values import FilePath, NotBuilt, Verify, Workers
+
+
+@dataclass(frozen=True, slots=True)
+class ListenTls(settings.ServerTls):
+    client_ca: NotBuilt = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listen(settings.Listen):
+    tls: ListenTls
+
+
+@dataclass(frozen=True, slots=True)
+class Oidc(settings.OidcIssuer):
+    verify: Verify = "jwt"
+    introspection: NotBuilt = None
+    groups_from: NotBuilt = None
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    oidc: tuple[Oidc, ...] = ()
+    ldap: NotBuilt = None
+    api_keys: NotBuilt = None
+    tokens: NotBuilt = None
+    mtls: NotBuilt = None
+
+
+@dataclass(frozen=True, slots=True)
+class Backend(settings.BackendAddress):
+    grpc: NotBuilt = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pool(settings.Pool):
+    backends: tuple[Backend, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """The whole file."""
+
+    listen: Listen
+    identity: Identity
+    policies: FilePath
+    pools: tuple[Pool, ...]
+    management: settings.Management = field(default_factory=settings.Management)
+    workers: Workers = "auto"
+    hide_models: bool = False
+    limits: settings.Limits = field(default_factory=settings.Limits)
+    audit: settings.Audit = field(default_factory=settings.Audit)

@@ -1,0 +1,244 @@
+"""Where the model of a matched request stands: one reader for each model source of the rule table.
+
+Each gives exactly what may go to a backend, built from what it checked.
+Knows: JSON and form bodies, names in paths, a pool's only model, which other places could name a model.
+Must not know: how a row was found, who asks, what the gateway answers itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from gateway import formbody, jsonbody, paths
+from gateway.backends import Pool
+from gateway.call import Call, ModelRef, Operation
+from gateway.errors import AmbiguousModel, BadRequest, NotFound, TooLarge, UnknownModel
+from gateway.exchange import Body
+from gateway.media import require_form, require_json
+from gateway.models import Face, Served
+from gateway.rules import Default, Found, Row, Source
+from gateway.seams import Resolved, UsageKind
+
+#: What a name in a path may look like; the length also bounds it in logs.
+MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@+-]{0,255}")
+
+_EMBEDDINGS = "/v1/embeddings"
+
+# Ids of things that a backend keeps; whose they are is not known here, so nobody gets at them.
+_KEPT = ("previous_response_id", "conversation")
+
+# Other members and form fields by which some engine takes a model or an adapter.
+_NAMING = ("lora_path", "model_id", "model_name")
+
+# Form values of `stream` that every server reads as false.
+_FALSE = frozenset({"false", "False", "0"})
+
+_USAGE: Mapping[tuple[str, Source], UsageKind] = {
+    ("openai", Source.JSON): UsageKind.OPENAI,
+    ("openai", Source.FORM): UsageKind.OPENAI,
+    ("retriever", Source.JSON): UsageKind.OPENAI,
+    ("anthropic", Source.JSON): UsageKind.ANTHROPIC,
+}
+_COUNTS_NOTHING = "/v1/messages/count_tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request with the row that fits it. `path` stands behind the prefix; `pools` are those that may be meant.
+
+    `largest` is the body size in bytes that any pool takes which sets no `max_body` of its own.
+    """
+
+    call: Call
+    face: Face
+    path: str
+    found: Found
+    pools: tuple[Pool, ...]
+    largest: int
+
+    @property
+    def row(self) -> Row:
+        """The row that fits."""
+        return self.found.row
+
+
+def limit(pool: Pool, largest: int) -> int:
+    """Bytes of a body that this pool takes."""
+    return largest if pool.settings.max_body is None else pool.settings.max_body
+
+
+async def from_json(ask: Ask, body: Body) -> Resolved:
+    """The model is a member of a JSON body; absent, it is the only one there is, and is written in."""
+    require_json(ask.call.fields)
+    content = await body.whole(_limit_of_all(ask))
+    peeked = jsonbody.peek(content)
+    served = _served(ask, peeked.model)
+    _refuse_others(peeked.fields, served.sent)
+    operation = Operation.STREAM if ask.row.starred and peeked.stream else _operation(ask.row)
+    payload = content if peeked.model == served.sent else jsonbody.rewrite(content, served.sent)
+    return _with_body(ask, served, operation, payload)
+
+
+async def from_form(ask: Ask, body: Body) -> Resolved:
+    """The model is a field of a form, or what stands before the first dot of a voice."""
+    media = require_form(ask.call.fields)
+    content = await body.whole(_limit_of_all(ask))
+    name = ask.row.field
+    form = formbody.read(media, content, frozenset({name, "stream", *_KEPT, *_NAMING}))
+    given = form.values.get(name)
+    voiced = name == "voice"
+    asked, dot, rest = given.partition(".") if given is not None and voiced else (given, "", "")
+    if asked == "":
+        raise BadRequest(f"'{name}' names no model.", param=name)
+    served = _served(ask, asked)
+    _refuse_others(form.values, served.sent)
+    streamed = ask.row.starred and form.values.get("stream", "false") not in _FALSE
+    payload = content
+    if asked != served.sent and not (voiced and asked is None):  # a voice cannot be made up; its server has one model
+        payload = form.rewritten(name, served.sent + dot + rest)
+    return _with_body(ask, served, Operation.STREAM if streamed else _operation(ask.row), payload)
+
+
+async def from_path(ask: Ask, body: Body) -> Resolved:
+    """The model, and perhaps its version, is part of the path; the body goes by unread."""
+    match, row = ask.found.match, ask.row
+    if match is None:
+        raise NotFound(detail="the rule names a group of a path that has none")
+    name, version = match.group(row.group), match.group(row.version) if row.version else None
+    if MODEL_NAME.fullmatch(name) is None:
+        raise UnknownModel(param="model")
+    served = _one_of(ask, _named(ask, name))
+    path = ask.path if name == served.sent else _renamed(ask, match, served)
+    paths.agree(ask.call.query, frozenset({served.sent}))
+    needs = _needs(ask.row, served, _operation(row), version)
+    return _unread(ask, served.pool, needs, path, body)
+
+
+async def from_pool(ask: Ask, body: Body) -> Resolved:
+    """Nothing names a model: whatever the only pool serves is meant, and all of it has to be granted."""
+    if len(ask.pools) != 1:
+        if ask.row.default is Default.GRANT:
+            raise BadRequest("Several services answer at this path; use the path prefix of the one you mean.")
+        raise NotFound(detail="several pools are meant by a path that stands for one")
+    pool = ask.pools[0]
+    if not pool.settings.models:
+        raise NotFound(detail=f"pool {pool.name} has no models")
+    operation, explicit = _operation(ask.row), _explicit(ask.row)
+    models = pool.settings.models
+    sent = frozenset(model.backend_name or model.name for model in models)
+    paths.agree(ask.call.query, sent if len(sent) == 1 else frozenset())
+    needs = tuple(ModelRef(model.name, operation, explicit=explicit) for model in models)
+    return _unread(ask, pool, needs, ask.path, body)
+
+
+#: How to read each source; those that are not here (`ledger`, `frame`) are closed.
+READERS: Mapping[Source, Callable[[Ask, Body], Awaitable[Resolved]]] = {
+    Source.JSON: from_json,
+    Source.FORM: from_form,
+    Source.PATH: from_path,
+    Source.POOL: from_pool,
+    Source.NONE: from_pool,
+}
+
+
+def _renamed(ask: Ask, match: re.Match[str], served: Served) -> str:
+    """The path with the name that the backend knows; it has to be a path of the same row, with that very name in it."""
+    group, pattern = ask.row.group, ask.row.pattern
+    start, end = match.span(group)
+    path = ask.path[:start] + served.sent + ask.path[end:]
+    again = pattern.fullmatch(path)
+    if again is None or again.group(group) != served.sent or not paths.plain(path):
+        raise NotFound(detail=f"model {served.name}: its backend_name does not fit into this path")
+    return path
+
+
+def _served(ask: Ask, name: str | None) -> Served:
+    if name is None:
+        return ask.face.default(ask.pools)
+    if ask.path == _EMBEDDINGS:
+        return _one_of(ask, ask.face.in_role(ask.row.set, name))
+    return _one_of(ask, ask.face.named(ask.row.set, name))
+
+
+def _named(ask: Ask, name: str) -> Served:
+    """On a route that is closed to most, an unknown name answers as the closed route does."""
+    try:
+        return ask.face.named(_protocol(ask, name), name)
+    except UnknownModel:
+        if _explicit(ask.row):
+            raise NotFound(detail="no such model") from None
+        raise
+
+
+def _one_of(ask: Ask, served: Served) -> Served:
+    """A closed path is open only on the pools that open it."""
+    if served.pool not in ask.pools:
+        raise NotFound(detail=f"pool {served.pool.name} does not open this path")
+    return served
+
+
+def _protocol(ask: Ask, name: str) -> str:
+    """Rows for every protocol (set `any`): the protocol of a pool that opened the path and has the model."""
+    if ask.row.set in ask.face.names:
+        return ask.row.set
+    spoken = [each for pool in ask.pools for each in pool.settings.protocols if name in ask.face.names[each]]
+    return spoken[0] if spoken else ask.row.set
+
+
+def _operation(row: Row) -> Operation:
+    # What no rule describes may do anything, so it needs the strongest grant there is.
+    return row.operation or Operation.ADMIN
+
+
+def _explicit(row: Row) -> bool:
+    return row.default is Default.OPS or _operation(row) is Operation.ADMIN
+
+
+def _needs(row: Row, served: Served, operation: Operation, version: str | None = None) -> tuple[ModelRef, ...]:
+    explicit = _explicit(row)
+    if version is None and not explicit:
+        return served.needs[operation]
+    return (ModelRef(served.name, operation, version, explicit),)
+
+
+def _refuse_others(given: Mapping[str, object], sent: str) -> None:
+    """Refuse what names a model besides `model`, unless it is the same, and ids of what is kept for somebody."""
+    for name in _KEPT:
+        if given.get(name) is not None:
+            raise NotFound(
+                f"'{name}' is not available here: send the whole conversation with each request.", param=name
+            )
+    for name in _NAMING:
+        if given.get(name) is not None and given[name] != sent:
+            raise AmbiguousModel(f"'{name}' names another model than 'model'; leave it out.", param=name)
+
+
+def _limit_of_all(ask: Ask) -> int:
+    return max((limit(pool, ask.largest) for pool in ask.pools), default=0)
+
+
+def _with_body(ask: Ask, served: Served, operation: Operation, payload: bytes) -> Resolved:
+    paths.agree(ask.call.query, frozenset({served.sent}))
+    most = limit(served.pool, ask.largest)
+    if len(payload) > most:
+        raise TooLarge
+    needs = _needs(ask.row, served, operation)
+    return Resolved(needs, served.pool, _target(ask, ask.path), payload, most, _usage(ask.row))
+
+
+def _unread(ask: Ask, pool: Pool, needs: tuple[ModelRef, ...], path: str, body: Body) -> Resolved:
+    payload = b"" if body.length == 0 else None
+    return Resolved(needs, pool, _target(ask, path), payload, limit(pool, ask.largest), UsageKind.NONE)
+
+
+def _target(ask: Ask, path: str) -> bytes:
+    query = ask.call.query
+    return (path if query is None else f"{path}?{query}").encode("ascii")
+
+
+def _usage(row: Row) -> UsageKind:
+    if row.default is not Default.GRANT or row.pattern.pattern == _COUNTS_NOTHING:
+        return UsageKind.NONE
+    return _USAGE.get((row.set, row.source), UsageKind.NONE)

@@ -1,0 +1,75 @@
+"""Numbers that calls add to: plain integers, read when somebody looks at the metrics page.
+
+A counter object of a metrics library takes a lock and a label look-up on each step of each call; these take an
+addition. A later version keeps them in memory that several workers share.
+Knows: arithmetic. Must not know: metric names, Prometheus.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+
+# Seconds. Inference runs from milliseconds (a small Triton model) to minutes (a long generation).
+DURATION_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+GAP_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.5, 1.0, 2.5)
+
+
+class Histogram:
+    """Counts by upper bound, and their sum."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def observe(self, value: float) -> None:
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        """(upper bound, count at or below it), as the exposition format wants them."""
+        rows: list[tuple[str, float]] = []
+        running = 0
+        for bound, count in zip((*map(str, self.bounds), "+Inf"), self.counts, strict=True):
+            running += count
+            rows.append((bound, float(running)))
+        return rows
+
+
+class CallSeries:
+    """All that is counted for one (pool, model, operation)."""
+
+    __slots__ = ("duration", "first_byte", "gaps", "results", "tokens_in", "tokens_out", "usage_unknown")
+
+    def __init__(self) -> None:
+        self.results: defaultdict[tuple[int, str], int] = defaultdict(int)
+        self.duration = Histogram(DURATION_BOUNDS)
+        self.first_byte = Histogram(DURATION_BOUNDS)
+        self.gaps = Histogram(GAP_BOUNDS)
+        self.tokens_in = 0
+        self.tokens_out = 0
+        self.usage_unknown = 0
+
+
+class Tallies:
+    """Everything counted since the start; survives a reload. Labels are configured names and enums, never a caller's words."""
+
+    def __init__(self) -> None:
+        self.calls: dict[tuple[str, str, str], CallSeries] = {}
+        self.authentications: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self.authorizations: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self.retries: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self.reloads: defaultdict[str, int] = defaultdict(int)
+        self.unsolicited: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self.audit_lost = 0
+
+    def series(self, pool: str, model: str, operation: str) -> CallSeries:
+        """The series of one (pool, model, operation); empty strings where a call stopped before it was known."""
+        key = (pool, model, operation)
+        found = self.calls.get(key)
+        if found is None:
+            found = self.calls[key] = CallSeries()
+        return found

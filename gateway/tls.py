@@ -1,0 +1,113 @@
+"""TLS for both sides: contexts from files, and a live listener that takes a new certificate.
+
+Knows: certificates, keys, protocol versions, ciphers; imports `ssl` and `cryptography` for their files.
+Must not know: who listens, who connects, when files change.
+"""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+
+from gateway.settings import ClientTls, ServerTls
+
+ALPN: Final = ["http/1.1"]
+# For TLS 1.2 only: forward secrecy and authenticated encryption (RFC 9325 §4.2). TLS 1.3 has no others.
+CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
+LARGEST: Final = 1024 * 1024  # bytes; a bundle of all public authorities has a quarter of it
+
+
+class TlsError(Exception):
+    """A certificate, key or list of authorities that cannot be used; `file` is the one at fault."""
+
+    def __init__(self, file: Path, message: str) -> None:
+        super().__init__(message)
+        self.file = file
+
+
+def server_context(tls: ServerTls) -> ssl.SSLContext:
+    """What a listener needs. Raises `TlsError`."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _harden(context)
+    certificates(tls.certificate)
+    _text(tls.key)
+    try:
+        # Without the password function OpenSSL would ask on the terminal.
+        context.load_cert_chain(tls.certificate, tls.key, password=lambda: "")
+    except ssl.SSLError as error:
+        raise TlsError(tls.key, _why(error)) from None
+    except (OSError, ValueError) as error:
+        raise TlsError(tls.key, f"cannot be read: {error}") from None
+    return context
+
+
+def reload_into(context: ssl.SSLContext, tls: ServerTls) -> None:
+    """Handshakes that begin from now on get the certificate in the files. Raises `TlsError`, and then nothing changes.
+
+    A new context is taken as a whole: loading into the live one could leave a new certificate beside an old key, and
+    keeps an old certificate whose kind of key differs.
+    """
+    fresh = server_context(tls)
+
+    def choose(connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        connection.context = fresh
+
+    # Called for every handshake, also when the client sends no name.
+    context.sni_callback = choose
+
+
+def client_context(tls: ClientTls | None) -> ssl.SSLContext:
+    """What a connection to a backend or provider needs; the certificate is always checked. Raises `TlsError`."""
+    ca = tls.ca if tls is not None else None
+    if ca is None:
+        context = ssl.create_default_context()
+    else:
+        certificates(ca)
+        try:
+            context = ssl.create_default_context(cafile=ca)
+        except (ssl.SSLError, OSError):
+            raise TlsError(ca, "holds no usable certificate authority") from None
+    _harden(context)
+    return context
+
+
+def expiry(path: Path) -> float:
+    """UNIX time in seconds when the first certificate of the file ends. Raises `TlsError`."""
+    return certificates(path)[0].not_valid_after_utc.timestamp()
+
+
+def certificates(path: Path) -> list[x509.Certificate]:
+    """The certificates of a PEM file, at least one. Raises `TlsError`."""
+    text = _text(path)
+    try:
+        return x509.load_pem_x509_certificates(text)
+    except ValueError:
+        raise TlsError(path, "holds no certificate in PEM form") from None
+
+
+def _harden(context: ssl.SSLContext) -> None:
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(CIPHERS)
+    context.set_alpn_protocols(ALPN)
+    # RFC 9325 §3.3 and §3.5: compression leaks, renegotiation costs the server more than the client.
+    context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
+
+
+def _text(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            text = file.read(LARGEST + 1)
+    except (OSError, ValueError) as error:
+        raise TlsError(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(text) > LARGEST:
+        raise TlsError(path, f"is larger than {LARGEST // 1024} KiB")
+    return text
+
+
+def _why(error: ssl.SSLError) -> str:
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return "is not the key of the certificate"
+    return "holds no key in PEM form that can be used without a password"

@@ -1,0 +1,164 @@
+"""The types of single settings: what may stand in the file for each, and what it becomes.
+
+Knows: names of protocols, balancers, algorithms, models, headers. Must not know: any library, where a setting stands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from gateway.units import Network, Written, duration, host, matching, network, path, size, url, wait, whole
+
+#: The rule sets of the route tables; `BY_POOL` are those with paths that name no model, so the pool must be plain.
+PROTOCOLS: Final = (
+    "openai",
+    "anthropic",
+    "nim-mgmt",
+    "retriever",
+    "speech-http",
+    "generic-infer",
+    "bio",
+    "hosted",
+    "kserve",
+)
+BY_POOL: Final = frozenset({"generic-infer", "speech-http", "bio"})
+BALANCES: Final = ("round_robin", "least_connections")
+SIGNATURES: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+
+CLAIM_STEPS: Final = 8  # a claim lies one or two levels deep
+NOT_BUILT: Final = "not built yet; take this setting out"
+OWN_HEADERS: Final = frozenset(  # RFC 9110 §7.6.1 and framing: the connection to the backend decides on these
+    {"connection", "content-length", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
+)
+PREFIX: Final = re.compile(r"/[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+TAKEN_PREFIXES: Final = frozenset({"/v1", "/v2", "/biology", "/health", "/metrics"})
+
+
+def one_of(what: str, words: Sequence[str]) -> Callable[[Any], str]:
+    """A reader of one of `words`; `what` says what they are."""
+
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or value not in words:
+            raise ValueError(f"unknown {what}; expected one of: {', '.join(words)}")
+        return value
+
+    return read
+
+
+def algorithm(value: Any) -> str:
+    """An asymmetric signature algorithm (RFC 7518 §3.1, RFC 8037)."""
+    word = value.upper() if isinstance(value, str) else ""
+    if word.startswith("HS"):
+        raise ValueError("HS algorithms are never taken: whoever can check such a token can also make one")
+    if word == "NONE":
+        raise ValueError("'none' is never taken: such a token is not signed")
+    return one_of("algorithm", SIGNATURES)(value)
+
+
+def claim(value: Any) -> tuple[str, ...]:
+    """Where a claim lies: a dotted path, or a list of its steps where a name has a dot in it."""
+    steps = value.split(".") if isinstance(value, str) else value
+    if not isinstance(steps, list) or not 0 < len(steps) <= CLAIM_STEPS:
+        raise ValueError("expected a dotted path such as realm_access.roles, or the list of its steps")
+    if not all(isinstance(step, str) and step for step in steps):
+        raise ValueError("each step of the path to a claim must be text and not empty")
+    return tuple(steps)
+
+
+def renames(value: Any) -> tuple[tuple[str, str], ...]:
+    """Pairs of old and new name, from a mapping."""
+    if not isinstance(value, dict) or not all(isinstance(new, str) and new and old for old, new in value.items()):
+        raise ValueError("expected a mapping from names to names, none of them empty")
+    return tuple(value.items())
+
+
+def header(value: Any) -> str:
+    """The name of a header field (RFC 9110 §5.1) that may be added to a call."""
+    name = matching(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}", "the name of a header field")(value)
+    if name.lower() in OWN_HEADERS:
+        raise ValueError("this header belongs to the connection and cannot carry a credential")
+    return name
+
+
+def prefix(value: Any) -> str:
+    """One path segment under which the paths of a pool stand."""
+    if not isinstance(value, str) or PREFIX.fullmatch(value) is None:
+        raise ValueError("expected one path segment of letters, digits, '_' and '-', such as /studio-voice")
+    if value in TAKEN_PREFIXES:
+        raise ValueError("this prefix is the beginning of other paths; choose another")
+    return value
+
+
+def not_built(value: Any) -> None:
+    """Nothing: a part that does not exist yet must not seem to work."""
+    if value is not None:
+        raise ValueError(NOT_BUILT)
+
+
+def verify(value: Any) -> str:
+    """How tokens of a provider are checked."""
+    if value in ("introspect", "both"):
+        raise ValueError("introspection is not built yet; only jwt is taken")
+    return one_of("way to verify", ("jwt", "introspect", "both"))(value)
+
+
+def workers(value: Any) -> int | str:
+    """How many processes serve."""
+    if value == "auto":
+        return "auto"
+    if whole_or_none(value) is None:
+        raise ValueError("expected auto or a whole number of workers")
+    if value > 1:
+        raise ValueError("more than one worker is not built yet; write auto or 1")
+    return 1
+
+
+def whole_or_none(value: Any) -> int | None:
+    """A whole number above 0, or None."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+Bytes = Annotated[int, Written(size)]
+Seconds = Annotated[float, Written(duration)]
+Wait = Annotated[float, Written(wait)]
+Port = Annotated[int, Written(whole(1, 65535))]
+Strikes = Annotated[int, Written(whole(1, 100))]
+Weight = Annotated[int, Written(whole(1, 1000))]
+Host = Annotated[str, Written(host)]
+FilePath = Annotated[Path, Written(path)]
+Net = Annotated[Network, Written(network)]
+Url = Annotated[str, Written(url)]
+Text = Annotated[str, Written(matching(r"[^\x00-\x1f\x7f]{1,1024}", "text that is not empty, in one line"))]
+Affix = Annotated[str, Written(matching(r"[^\x00-\x1f\x7f]{0,1024}", "text in one line"))]
+Name = Annotated[str, Written(matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "a name: up to 64 letters, digits and ._-"))]
+ModelName = Annotated[
+    str,
+    Written(
+        matching(
+            r"[A-Za-z0-9][A-Za-z0-9._/:@+-]{0,255}",
+            "a model name: up to 256 letters, digits and ._/:@+- that begin with a letter or digit",
+        )
+    ),
+]
+UrlPath = Annotated[
+    str, Written(matching(r"/[!-\"$-~]{0,1023}", "a path that begins with '/' and holds no space and no '#'"))
+]
+OpenPath = Annotated[
+    str, Written(matching(r"/[!-\"$->@-~]{0,1023}", "a path that begins with '/' and holds no space, '?' or '#'"))
+]
+Protocol = Annotated[str, Written(one_of("protocol", PROTOCOLS))]
+Balance = Annotated[str, Written(one_of("way to balance", BALANCES))]
+Algorithm = Annotated[str, Written(algorithm)]
+ClaimPath = Annotated[tuple[str, ...], Written(claim)]
+Renames = Annotated[tuple[tuple[str, str], ...], Written(renames)]
+HeaderName = Annotated[str, Written(header)]
+HeaderValue = Annotated[
+    str, Written(matching(r"[!-~](?:[ -~]{0,8190}[!-~])?", "a secret of one line of printable ASCII characters"))
+]
+Prefix = Annotated[str, Written(prefix)]
+NotBuilt = Annotated[None, Written(not_built)]
+Verify = Annotated[str, Written(verify)]
+Workers = Annotated[int | str, Written(workers)]

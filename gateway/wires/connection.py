@@ -1,0 +1,334 @@
+"""One connection to a backend, carrying one request at a time.
+
+Knows: sockets, HTTP/1.1 framing, backpressure, the silences a backend may keep.
+Must not know: pools of connections, who calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from enum import Enum
+from typing import Protocol
+
+from gateway.backends import Backend
+from gateway.call import Fields
+from gateway.deadline import Deadline
+from gateway.drive import Moment
+from gateway.errors import Refusal, Stalled, Truncated, UpstreamBroke, UpstreamTimeout
+from gateway.exchange import Flow
+from gateway.http1 import heads
+from gateway.http1.answers import AnswerReader
+from gateway.seams import Answer, Outbound
+
+# uvicorn drops idle connections after 5 s (vLLM and NIM stand on it); ours must be gone before.
+IDLE_LIMIT = 4.0
+
+# Bytes of an answer's header; engines send a few hundred.
+_HEADER_LIMIT = 64 * 1024
+
+# What a request may pile up before the caller is told to wait.
+_WRITE_HIGH = 256 * 1024
+_WRITE_LOW = 64 * 1024
+
+# Chunks of a streamed request are joined to this size: Triton takes 65 536 chunks a request at most.
+_CHUNK_SIZE = 64 * 1024
+
+
+class Stale(UpstreamBroke):
+    """A kept connection closed before a byte of the answer: the backend had closed it, or closed as the request came."""
+
+    retry = True
+
+
+class _State(Enum):
+    IDLE = "idle"
+    TAKEN = "taken"
+    BUSY = "busy"
+    CLOSED = "closed"
+
+
+class Owner(Protocol):
+    def __call__(self, connection: Connection, *, spoke: bool) -> None: ...
+
+
+class Connection(asyncio.Protocol):
+    """Implements `exchange.Sink` for the request's body and `exchange.Flow` for the answer's."""
+
+    __slots__ = (
+        "_answer", "_broke", "_chunks", "_chunks_size", "_deadline", "_gone", "_loop", "_made", "_moment", "_outbound",
+        "_full", "_paused", "_reader", "_sending", "_settled", "_source", "_state", "_transport", "_used", "backend",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        backend: Backend,
+        settled: Callable[[Connection], None],
+        gone: Owner,
+    ) -> None:
+        """`settled`: told when it may serve again. `gone`: told when it closed while idle."""
+        self.backend = backend
+        self._loop = loop
+        self._settled = settled
+        self._gone = gone
+        self._state = _State.IDLE
+        self._used = False
+        self._made = loop.time()
+        self._deadline = Deadline(loop, self._late)
+        self._transport: asyncio.Transport
+        self._reset()
+
+    def _reset(self) -> None:
+        self._answer: Answer | None = None
+        self._outbound: Outbound | None = None
+        self._moment: Moment | None = None
+        self._reader: AnswerReader | None = None
+        self._source: Flow | None = None
+        self._chunks: list[bytes] | None = None
+        self._chunks_size = 0
+        self._sending = False
+        self._broke: Refusal | None = None
+        self._full = False
+        self._paused = False
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was made."""
+        return self._loop.time() - self._made
+
+    # -- the wire calls these
+
+    def take(self) -> bool:
+        """Reserve it for one request; False if it is closed or closing."""
+        if self._state is not _State.IDLE or self._transport.is_closing():
+            return False
+        self._state = _State.TAKEN
+        self._deadline.clear()
+        return True
+
+    async def send(self, outbound: Outbound, answer: Answer) -> None:
+        """Send the request, hand its answer on as it comes; returns at its end. Raises as `seams.Wire.relay`."""
+        self._state = _State.BUSY
+        self._outbound = outbound
+        self._answer = answer
+        self._moment = moment = Moment()
+        self._reader = AnswerReader(self, head_only=outbound.method == "HEAD", limit=_HEADER_LIMIT)
+        self._write_request(outbound)
+        self._deadline.set(outbound.first_byte)
+        answer.feeds_from(self)
+        await moment
+
+    def settle(self) -> None:
+        """The request is over: back among the idle if the answer ended cleanly, else closed."""
+        reader = self._reader
+        clean = (
+            self._state is _State.BUSY
+            and reader is not None
+            and reader.complete
+            and reader.reusable
+            and not reader.extra
+            and not self._sending
+            and self._broke is None
+        )
+        if self._answer is not None:
+            self._answer.feeds_from(None)
+        was_paused = self._paused
+        self._reset()
+        if not clean or self._transport.is_closing():
+            self.close()
+            return
+        self._state = _State.IDLE
+        self._used = True
+        self._deadline.set(IDLE_LIMIT)
+        if was_paused:
+            self._transport.resume_reading()
+        self._settled(self)
+
+    def close(self) -> None:
+        """Close at once; the backend sees its caller gone."""
+        if self._state is not _State.CLOSED:
+            self._state = _State.CLOSED
+            self._deadline.close()
+            self._transport.abort()
+
+    # -- the request's body (exchange.Sink)
+
+    def data(self, piece: bytes) -> None:
+        if self._state is not _State.BUSY:
+            return
+        if self._chunks is None:
+            self._transport.write(piece)
+        else:
+            self._chunks.append(piece)
+            self._chunks_size += len(piece)
+            if self._chunks_size >= _CHUNK_SIZE:
+                self._write_chunk(b"")
+        if self._outbound is not None:
+            self._deadline.set(self._outbound.first_byte)
+
+    def end(self) -> None:
+        if self._state is _State.BUSY:
+            if self._chunks is not None:
+                self._write_chunk(heads.LAST_CHUNK)
+            self._sending = False
+
+    def failed(self, refusal: Refusal) -> None:
+        """The caller's body will not be complete, so this request must not look complete either."""
+        self._fail(refusal)
+
+    # -- the answer's flow (exchange.Flow)
+
+    def pause(self) -> None:
+        if self._state is _State.BUSY and not self._transport.is_closing():
+            self._paused = True
+            self._deadline.clear()  # it is the caller who is slow
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if self._paused and self._state is _State.BUSY and not self._transport.is_closing():
+            self._paused = False
+            self._wait()
+            self._transport.resume_reading()
+
+    # -- asyncio calls these
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment]  # a stream transport, by construction
+        self._transport.set_write_buffer_limits(_WRITE_HIGH, _WRITE_LOW)
+
+    def data_received(self, data: bytes) -> None:
+        reader, answer = self._reader, self._answer
+        if reader is None or answer is None or self._state is not _State.BUSY:
+            # RFC 9112 §9.2: bytes that nobody asked for are never the next caller's answer.
+            spoke = self._state is _State.IDLE
+            self.close()
+            if spoke:
+                self._gone(self, spoke=True)
+            return
+        try:
+            reader.feed(data)
+            if reader.complete:
+                answer.end(delimited=True)
+                self._finish()
+                return
+            answer.flush()
+        except Refusal as refusal:
+            self._fail(refusal if not reader.started or isinstance(refusal, Truncated) else _truncated(refusal))
+            return
+        if not self._paused:
+            self._wait()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        state, self._state = self._state, _State.CLOSED
+        self._deadline.close()
+        if state is _State.BUSY:
+            self._state = _State.BUSY
+            self._lost(error)
+            self._state = _State.CLOSED
+        elif state is _State.IDLE:
+            self._gone(self, spoke=False)
+
+    def pause_writing(self) -> None:
+        self._full = True
+        if self._source is not None:
+            self._source.pause()
+
+    def resume_writing(self) -> None:
+        self._full = False
+        if self._source is not None:
+            self._source.resume()
+
+    # -- the reader calls these
+
+    def on_answer(self, status: int, fields: Fields, length: int | None) -> None:
+        assert self._answer is not None  # noqa: S101  data_received checked it
+        self._answer.head(status, fields, length)
+
+    def on_answer_data(self, piece: bytes) -> None:
+        assert self._answer is not None  # noqa: S101  data_received checked it
+        self._answer.data(piece)
+
+    # -- inside
+
+    def _write_request(self, outbound: Outbound) -> None:
+        backend = self.backend
+        parts = [
+            b"%b %b%b HTTP/1.1\r\nhost: %b\r\n"
+            % (outbound.method.encode("ascii"), backend.base_path, outbound.target, backend.authority),
+            heads.lines(outbound.fields),
+        ]
+        if backend.credential is not None:
+            parts.append(b"%b: %b\r\n" % backend.credential)
+        payload = outbound.payload
+        if payload is None and outbound.body.length == 0:
+            payload = b""
+        if payload is not None:
+            if payload or outbound.method in ("POST", "PUT", "PATCH"):
+                parts.append(b"content-length: %d\r\n" % len(payload))
+            parts += (b"\r\n", payload)
+            self._transport.write(b"".join(parts))
+            return
+        length = outbound.body.length
+        parts.append(b"transfer-encoding: chunked\r\n\r\n" if length is None else b"content-length: %d\r\n\r\n" % length)
+        self._transport.write(b"".join(parts))
+        self._chunks = [] if length is None else None
+        self._sending = True
+        self._source = source = outbound.body.stream(self, outbound.limit)
+        if self._full:  # what had waited filled the buffer before there was anybody to pause
+            source.pause()
+
+    def _write_chunk(self, more: bytes) -> None:
+        chunks = self._chunks
+        if chunks:
+            self._transport.write(heads.chunk(b"".join(chunks)) + more)
+            chunks.clear()
+            self._chunks_size = 0
+        elif more:
+            self._transport.write(more)
+
+    def _wait(self) -> None:
+        if self._outbound is not None and self._reader is not None:
+            self._deadline.set(self._outbound.idle if self._reader.started else self._outbound.first_byte)
+
+    def _finish(self) -> None:
+        self._deadline.clear()
+        if self._moment is not None:
+            self._moment.fire()
+
+    def _fail(self, refusal: Refusal) -> None:
+        if self._broke is None and self._moment is not None and not self._moment.fired:
+            self._broke = refusal
+            self._moment.fail(refusal)
+
+    def _lost(self, error: Exception | None) -> None:
+        reader, answer = self._reader, self._answer
+        if reader is None or answer is None or reader.complete:
+            return
+        detail = f"{self.backend.name}: {error or 'closed by the backend'}"
+        if not reader.started:
+            self._fail(Stale(detail=detail) if self._used else UpstreamBroke(detail=detail))
+        elif error is None and reader.eof():
+            try:
+                answer.end(delimited=False)
+                self._finish()
+            except Refusal as refusal:
+                self._fail(refusal)
+        else:
+            self._fail(Truncated(detail=detail))
+
+    def _late(self) -> None:
+        if self._state is _State.IDLE:
+            self.close()
+            self._gone(self, spoke=False)
+        elif self._reader is not None and self._reader.started:
+            self._fail(Stalled(detail=f"{self.backend.name}: idle limit"))
+        else:
+            self._fail(UpstreamTimeout(detail=f"{self.backend.name}: no answer in time"))
+
+
+def _truncated(refusal: Refusal) -> Truncated:
+    return Truncated(detail=refusal.detail or refusal.message)

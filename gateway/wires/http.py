@@ -1,0 +1,147 @@
+"""Carry one request to a backend over HTTP/1.1, and its answer back.
+
+Knows: connections to backends, when one may be used again, time-outs.
+Must not know: who calls, models, how backends are chosen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from gateway.backends import Backend
+from gateway.drive import Moment
+from gateway.errors import ConnectFailed
+from gateway.seams import Answer, Outbound
+from gateway.wires.connection import Connection, Stale
+
+# A connection serves this long at most, so that a changed DNS record is followed under constant traffic.
+AGE_LIMIT = 60.0
+
+# Idle connections kept for each backend; more are closed when they come back.
+_IDLE_KEPT = 256
+
+# A body above this cannot be sent again, so it is not trusted to a connection that may be stale.
+_REUSE_BODY_LIMIT = 256 * 1024
+
+Spawn = Callable[[Coroutine[Any, Any, None]], object]
+
+
+class HttpWire:
+    """Implements `seams.Wire`. Keeps idle connections for each backend, newest first."""
+
+    def __init__(self, spawn: Spawn, connect: float, unsolicited: Callable[[Backend], None]) -> None:
+        """`spawn`: start a task that has a parent. `connect`: seconds a connection may take, TLS included. `unsolicited`: told when an idle connection spoke unasked."""
+        self._spawn = spawn
+        self._connect_limit = connect
+        self._unsolicited = unsolicited
+        self._idle: dict[Backend, list[Connection]] = {}
+
+    async def relay(self, backend: Backend, outbound: Outbound, answer: Answer) -> None:
+        """See `seams.Wire.relay`."""
+        connection = self._take(backend) if _may_reuse(outbound) else None
+        if connection is not None:
+            try:
+                await self._over(connection, outbound, answer)
+            except Stale:
+                # RFC 9112 §9.3.1: it closed as the request went out, and not a byte was answered; once more on a fresh one.
+                if not outbound.body.replayable and outbound.payload is None:
+                    raise
+            else:
+                return
+        await self._over(await self._connect(backend), outbound, answer)
+
+    async def _over(self, connection: Connection, outbound: Outbound, answer: Answer) -> None:
+        try:
+            await connection.send(outbound, answer)
+        finally:
+            connection.settle()
+
+    def close(self) -> None:
+        """Close every idle connection."""
+        for connections in self._idle.values():
+            for connection in tuple(connections):
+                connection.close()
+        self._idle.clear()
+
+    # -- connections
+
+    def _take(self, backend: Backend) -> Connection | None:
+        idle = self._idle.get(backend)
+        while idle:
+            connection = idle.pop()
+            if connection.take():
+                return connection
+        return None
+
+    def _settled(self, connection: Connection) -> None:
+        """A connection finished an answer cleanly and may serve again."""
+        idle = self._idle.setdefault(connection.backend, [])
+        if len(idle) >= _IDLE_KEPT or connection.age > AGE_LIMIT:
+            connection.close()
+        else:
+            idle.append(connection)
+
+    def _gone(self, connection: Connection, *, spoke: bool) -> None:
+        """An idle connection closed. `spoke`: because bytes came that nobody asked for."""
+        idle = self._idle.get(connection.backend)
+        if idle and connection in idle:
+            idle.remove(connection)
+            if not idle:  # a reload leaves backends behind that never come again
+                del self._idle[connection.backend]
+        if spoke:
+            self._unsolicited(connection.backend)
+
+    async def _connect(self, backend: Backend) -> Connection:
+        """A fresh connection. Raises `ConnectFailed`."""
+        attempt = _Attempt()
+        self._spawn(self._open(backend, attempt))
+        try:
+            await attempt.moment
+        finally:
+            attempt.wanted = False
+        assert attempt.connection is not None  # noqa: S101  the moment fired without failing
+        return attempt.connection
+
+    async def _open(self, backend: Backend, attempt: _Attempt) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._connect_limit):
+                _, connection = await loop.create_connection(
+                    lambda: Connection(loop, backend, self._settled, self._gone),
+                    backend.host,
+                    backend.port,
+                    ssl=backend.tls,
+                    server_hostname=backend.server_name if backend.tls is not None else None,
+                )
+        except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
+            attempt.moment.fail(ConnectFailed(detail=f"{backend.name}: {_reason(error)}"))
+            return
+        if not attempt.wanted:
+            connection.close()
+            return
+        connection.take()
+        attempt.connection = connection
+        attempt.moment.fire()
+
+
+class _Attempt:
+    __slots__ = ("connection", "moment", "wanted")
+
+    def __init__(self) -> None:
+        self.moment = Moment()
+        self.connection: Connection | None = None
+        self.wanted = True
+
+
+def _may_reuse(outbound: Outbound) -> bool:
+    if outbound.payload is not None:
+        return True
+    length = outbound.body.length
+    return length is not None and length <= _REUSE_BODY_LIMIT
+
+
+def _reason(error: Exception) -> str:
+    return str(error) or type(error).__name__
+

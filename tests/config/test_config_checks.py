@@ -1,0 +1,180 @@
+"""Everything that does not fit together is said, all at once, each at its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.config.conftest import MINIMAL, refused, taken
+
+Write = Callable[[str], Path]
+
+
+def test_twenty_mistakes_are_all_said_at_once_at_their_places(write: Write, root: Path) -> None:
+    (root / "ca.crt").write_text("no certificate")
+    text = """\
+listen:
+  port: 70000
+  adress: 0.0.0.0
+  tls: {certificate: missing.crt, key: tls.key, client_ca: ca.crt}
+  max_body: 64MB
+identity:
+  oidc:
+    - name: corp
+      issuer: http://idp.example.com
+      audience: []
+      algorithms: [HS256, RS256]
+      leeway: 60
+    - {name: corp, issuer: https://other.example.com, audience: nim-gateway}
+  ldap: [{name: directory}]
+policies: nowhere
+pools:
+  - name: one
+    protocols: [openai, soap]
+    models: [{name: llama, aliases: [small]}, {name: "bad name"}]
+    balance: random
+    backends:
+      - {url: http://u:p@10.0.0.1, weight: 0}
+      - {url: http://10.0.0.2, tls: {ca: ca.crt}}
+      - {url: http://10.0.0.2:80/}
+    credential: {header: Authorization, value: hunter2}
+  - name: two
+    protocols: [openai]
+    models: [{name: small}]
+    backends: [{url: http://10.0.0.3, grpc: 10.0.0.3:8001}]
+    first_byte: ${UNSET}
+workers: 4
+"""
+    lines = refused(write(text))
+    assert [line.split(": ")[0] for line in lines] == [
+        *("2:3", "3:3", "4:9", "4:49", "5:3", "9:7", "10:7", "11:20", "12:7", "13:8", "13:55", "14:3", "15:1"),
+        *(
+            "18:25",
+            "19:48",
+            "20:5",
+            "22:10",
+            "22:36",
+            "23:32",
+            "23:38",
+            "24:10",
+            "25:41",
+            "28:15",
+            "29:39",
+            "30:5",
+            "31:1",
+        ),
+    ]
+    said = "\n".join(lines)
+    for words in (
+        *("from 1 to 65535", "did you mean 'address'?", "missing.crt cannot be read: No such file", "a size:"),
+        *("not built yet", "an issuer must be https://", "at least one audience", "HS algorithms are never", "a time:"),
+        *("a provider with this name stands above", "expected a list", "nowhere does not exist", "unknown protocol"),
+        *("a model name:", "unknown way to balance", "and no user", "from 1 to 1000", "tls is for a https:// backend"),
+        *("ca.crt holds no certificate", "this backend stands in the pool already", "a secret is not written here"),
+        *("'small' is a model or alias of pool 'one' already", "variable UNSET is not set", "more than one worker"),
+    ):
+        assert words in said
+    assert "hunter2" not in said
+
+
+ONE_MISTAKE = {
+    "no provider": (
+        "  oidc:\n    - name: corp\n",
+        "  oidc: []\n  x:\n    - name: corp\n",
+        "at least one identity provider",
+    ),
+    "issuer twice": (
+        "policies:",
+        "    - {name: b, issuer: https://idp.example.com, audience: [a]}\npolicies:",
+        "a provider with this issuer stands above",
+    ),
+    "no pool": ("pools:\n", "pools: []\nx:\n", "at least one pool is needed"),
+    "no model": ("[{name: llama}]", "[]", "serves at least one model"),
+    "no backend": ("[{url: http://10.0.0.11:8000}]", "[]", "at least one backend"),
+    "no protocol": ("[openai]", "[]", "at least one protocol"),
+    "protocol twice": ("[openai]", "[openai, openai]", "stands in the list already"),
+    "alias of itself": (
+        "{name: llama}",
+        "{name: llama, aliases: [llama]}",
+        "'llama' is a model or alias of pool 'llama'",
+    ),
+    "introspection": ("      audience", "      introspection: {client_id: a}\n      audience", "not built yet"),
+    "verify": ("      audience", "      verify: both\n      audience", "introspection is not built yet"),
+    "groups_from": ("      audience", "      groups_from: directory\n      audience", "not built yet"),
+    "api_keys": ("  oidc:", "  api_keys: {file: a}\n  oidc:", "not built yet"),
+    "tokens": ("  oidc:", "  tokens: {key: a}\n  oidc:", "not built yet"),
+    "mtls": ("  oidc:", "  mtls: {subject: san_uri}\n  oidc:", "not built yet"),
+    "stale": ("      audience", "      stale: 1m\n      audience", "stale must not be shorter than refresh"),
+    "null provider list": ("[nim-gateway]", "", "expected a list"),
+    "proxies": ("listen:", "listen:\n  trusted_proxies: [10.0.0.1/8]", "a network such as"),
+    "port taken": ("listen:", "management: {port: 8443}\nlisten:", "the port of the clients"),
+    "port unknown": ("listen:", "management: {port: 0}\nlisten:", "from 1 to 65535"),
+    "header": ("    protocols", "    credential: {header: 'X Y', value: {env: KEY}}\n    protocols", "a header field"),
+    "open": ("    protocols", "    open: [tokenize]\n    protocols", "begins with '/'"),
+    "prefix": ("    protocols", "    prefix: llama\n    protocols", "one path segment"),
+    "health path": ("    protocols", "    health: {path: ready}\n    protocols", "begins with '/'"),
+    "health interval": ("    protocols", "    health: {interval: 0s}\n    protocols", "at least 1ms"),
+    "health fall": ("    protocols", "    health: {fall: 0}\n    protocols", "from 1 to 100"),
+    "audit folder": ("listen:", "audit: {file: nowhere/audit.log}\nlisten:", "folder of this file does not exist"),
+    "no policies": ("policies: policies\n", "", "the setting 'policies' is missing"),
+    "timeouts": ("listen:", "limits: {timeouts: {total: 5s}}\nlisten:", "unknown setting 'total'"),
+    "duplicate key": ("listen:", "hide_models: true\nhide_models: false\nlisten:", "'hide_models' stands twice"),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "words"), ONE_MISTAKE.values(), ids=ONE_MISTAKE)
+def test_what_does_not_fit_is_refused(write: Write, old: str, new: str, words: str) -> None:
+    assert old in MINIMAL
+    lines = refused(write(MINIMAL.replace(old, new, 1)), KEY="k")
+    assert any(words in line for line in lines)
+    assert len(lines) == (2 if "\nx:" in new or "  x:" in new else 1), lines
+
+
+def test_parts_not_built_yet_may_stand_empty(write: Write) -> None:
+    text = MINIMAL.replace("      audience", "      verify: jwt\n      groups_from: null\n      audience")
+    taken(write(text + "workers: auto\n"))
+
+
+@pytest.mark.parametrize("issuer", ["http://localhost:9000", "http://127.0.0.1/realms/x", "http://[::1]:9000"])
+def test_an_issuer_on_this_machine_may_be_plain(write: Write, issuer: str) -> None:
+    assert taken(write(MINIMAL.replace("https://idp.example.com", issuer))).settings.oidc[0].issuer == issuer
+
+
+def test_an_issuer_elsewhere_may_be_plain_only_if_somebody_says_so(write: Write) -> None:
+    text = MINIMAL.replace("https://idp", "http://idp")
+    assert "allow_insecure: true" in refused(write(text))[0]
+    text = text.replace("      audience", "      allow_insecure: true\n      audience")
+    assert taken(write(text)).settings.oidc[0].allow_insecure
+
+
+SECOND = """\
+  - name: second
+    protocols: [PROTOCOL]
+    models: [{name: NAME}]
+    backends: [{url: http://10.0.0.12:8000}]
+"""
+
+
+def two_pools(protocol: str, other: str, name: str) -> str:
+    return MINIMAL.replace("openai", protocol) + SECOND.replace("PROTOCOL", other).replace("NAME", name)
+
+
+def test_a_model_name_belongs_to_one_pool_per_protocol(write: Write) -> None:
+    assert "for protocol openai" in refused(write(two_pools("openai", "openai", "llama")))[0]
+    assert "for protocol openai" in refused(write(two_pools("openai", "openai", "x, aliases: [llama]")))[0]
+    taken(write(two_pools("openai", "kserve", "llama")))
+    taken(write(two_pools("openai", "openai", "other")))
+
+
+@pytest.mark.parametrize("protocol", ["generic-infer", "speech-http", "bio"])
+def test_pools_whose_paths_name_no_model_need_a_prefix_each(write: Write, protocol: str) -> None:
+    taken(write(two_pools(protocol, "openai", "other")))
+    text = two_pools(protocol, protocol, "other")
+    assert len([line for line in refused(write(text)) if "needs a prefix" in line]) == 2
+    text = text.replace("  - name: llama", "  - prefix: /a\n    name: llama")
+    assert len([line for line in refused(write(text)) if "needs a prefix" in line]) == 1
+    taken(write(text.replace("  - name: second", "  - prefix: /b\n    name: second")))
+    same = refused(write(text.replace("  - name: second", "  - prefix: /a\n    name: second")))
+    assert "under this prefix already" in same[0]

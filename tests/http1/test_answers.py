@@ -1,0 +1,123 @@
+"""Answers read from bytes: where they end, and what may not follow them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.call import Fields
+from gateway.errors import Refusal, UpstreamNonsense
+from gateway.http1.answers import AnswerReader
+
+
+@dataclass
+class Story:
+    heads: list[tuple[int, Fields, int | None]] = field(default_factory=list)
+    body: bytes = b""
+
+    def on_answer(self, status: int, fields: Fields, length: int | None) -> None:
+        self.heads.append((status, fields, length))
+
+    def on_answer_data(self, piece: bytes) -> None:
+        self.body += piece
+
+
+def read(*pieces: bytes, head_only: bool = False) -> tuple[Story, AnswerReader]:
+    story = Story()
+    reader = AnswerReader(story, head_only=head_only, limit=4096)
+    for piece in pieces:
+        reader.feed(piece)
+    return story, reader
+
+
+SIZED = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Two: a\r\nX-Two: b\r\n\r\nhello"
+CHUNKED = b"HTTP/1.1 103 Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX-T: 1\r\n\r\n"
+
+
+@pytest.mark.parametrize("answer", [SIZED, CHUNKED])
+def test_an_answer_reads_the_same_wherever_it_is_cut(answer: bytes) -> None:
+    for cut in range(len(answer)):
+        story, reader = read(answer[:cut], answer[cut:])
+        assert story.body == b"hello"
+        assert len(story.heads) == 1
+        assert (reader.complete, reader.reusable, reader.extra) == (True, True, False)
+
+
+def test_repeated_fields_keep_their_order_and_trailers_stay_out() -> None:
+    """B014."""
+    assert [value for name, value in read(SIZED)[0].heads[0][1] if name == b"x-two"] == [b"a", b"b"]
+    assert all(name not in (b"x-t", b"link") for name, _ in read(CHUNKED)[0].heads[0][1])
+
+
+def test_bytes_behind_a_complete_answer_are_noticed_and_never_its_body() -> None:
+    """B144."""
+    for extra in (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nbad", b"junk"):
+        story, reader = read(SIZED + extra)
+        assert reader.complete
+        assert reader.extra
+        assert story.body == b"hello"
+        assert len(story.heads) == 1
+
+
+def test_an_answer_to_head_has_no_body_whatever_it_announces() -> None:
+    story, reader = read(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", head_only=True)
+
+    assert reader.complete
+    assert story.heads[0][2] == 5
+
+
+@pytest.mark.parametrize("status", [204, 304])
+def test_answers_without_body_are_complete_with_their_head(status: int) -> None:
+    assert read(b"HTTP/1.1 %d X\r\n\r\n" % status)[1].complete
+
+
+def test_without_length_the_end_of_the_connection_ends_the_answer() -> None:
+    story, reader = read(b"HTTP/1.1 200 OK\r\n\r\nhel", b"lo")
+
+    assert not reader.complete
+    assert not reader.delimited
+    assert reader.eof()
+    assert story.body == b"hello"
+    assert not reader.reusable
+
+
+def test_an_announced_length_is_not_ended_by_the_end_of_the_connection() -> None:
+    assert not read(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello")[1].eof()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"garbage\r\n\r\n",
+        b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nBad Header\r\n\r\n",
+        b"HTTP/1.1 200 OK\nContent-Length: 0\n\n",
+        b"HTTP/1.1 100 Continue\r\n\r\n" * 20,
+        b"HTTP/1.1 200 OK\r\nX: " + b"a" * 5000 + b"\r\n\r\n",
+    ],
+)
+def test_what_is_no_answer_is_nonsense(answer: bytes) -> None:
+    with pytest.raises(UpstreamNonsense):
+        read(answer)
+
+
+def test_connection_close_is_not_reused() -> None:
+    assert not read(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")[1].reusable
+
+
+@given(st.lists(st.binary(max_size=60), max_size=8))
+def test_any_bytes_are_read_or_refused(pieces: list[bytes]) -> None:
+    reader = AnswerReader(Story(), head_only=False, limit=4096)
+    try:
+        for piece in pieces:
+            reader.feed(piece)
+    except Refusal as refusal:
+        assert refusal.status == 502  # noqa: PT017  either outcome is right

@@ -1,0 +1,247 @@
+"""Tokens that each have one thing wrong, by name, each made for the bench it is used on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from tests.identity.conftest import EPOCH, Bench
+from tests.identity.signers import (
+    b64,
+    ec_signer,
+    ed_signer,
+    hmac_token,
+    part,
+    rsa_signer,
+)
+
+Forge = Callable[[Bench], str]
+
+
+def saying(**claims: object) -> Forge:
+    """The provider's own key, one claim changed."""
+    return lambda bench: bench.good.sign(bench.claims(**claims))
+
+
+def headed(**header: object) -> Forge:
+    """The provider's own key, one header parameter changed."""
+    return lambda bench: bench.good.sign(bench.claims(), **header)
+
+
+def payload(text: str | bytes) -> Forge:
+    """The provider's own key over exactly this payload."""
+    raw = text.encode() if isinstance(text, str) else text
+    return lambda bench: bench.good.sign_raw(part({"alg": "RS256", "kid": "k1"}), b64(raw))
+
+
+def raw_header(text: str | bytes) -> Forge:
+    """The provider's own key under exactly this header."""
+    raw = text.encode() if isinstance(text, str) else text
+    return lambda bench: bench.good.sign_raw(b64(raw), part(bench.claims()))
+
+
+def written(**raw: str) -> Forge:
+    """The provider's own key, one claim written in JSON that `json.dumps` would not write."""
+
+    def forge(bench: Bench) -> str:
+        rest = json.dumps({k: v for k, v in bench.claims().items() if k not in raw})[1:]
+        return payload("{" + "".join(f'"{k}": {v}, ' for k, v in raw.items()) + rest)(bench)
+
+    return forge
+
+
+def edited(change: Callable[[list[str]], Any]) -> Forge:
+    """A good token whose three parts are changed after it was signed."""
+
+    def forge(bench: Bench) -> str:
+        parts = bench.token().split(".")
+        return ".".join(change(parts) or parts)
+
+    return forge
+
+
+def _next_letter(parts: list[str]) -> list[str]:
+    """The last letter of 256 bytes carries four bits that mean nothing; this changes only those."""
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    last = letters[letters.index(parts[2][-1]) + 1]
+    return [parts[0], parts[1], parts[2][:-1] + last]
+
+
+def secret(make: Callable[[Bench], bytes], **header: object) -> Forge:
+    return lambda bench: hmac_token(make(bench), bench.claims(), **({"kid": "k1"} | header))
+
+
+def unsigned(alg: str) -> Forge:
+    return lambda bench: f"{part({'alg': alg, 'kid': 'k1'})}.{part(bench.claims())}."
+
+
+def _public(bench: Bench, encoding: Encoding, form: PublicFormat = PublicFormat.SubjectPublicKeyInfo) -> bytes:
+    return bytes(bench.good.private.public_key().public_bytes(encoding, form))
+
+
+CLAIMS: dict[str, Forge] = {
+    "no aud": saying(aud=...),
+    "aud empty list": saying(aud=[]),
+    "aud empty": saying(aud=""),
+    "aud other case": saying(aud="GW"),
+    "aud of another": saying(aud="account"),
+    "aud null": saying(aud=None),
+    "aud number": saying(aud=123),
+    "aud object": saying(aud={"gw": 1}),
+    "aud list with odd entries": saying(aud=["gw", 1]),
+    "aud nested list": saying(aud=[["gw"]]),
+    "aud substring": saying(aud="gw-admin"),
+    "aud with a space": saying(aud="gw "),
+    "no exp": saying(exp=...),
+    "exp null": saying(exp=None),
+    "exp string": saying(exp="1900003600"),
+    "exp true": saying(exp=True),
+    "exp list": saying(exp=[EPOCH + 60]),
+    "exp NaN": written(exp="NaN"),
+    "exp Infinity": written(exp="Infinity"),
+    "exp 1e400": written(exp="1e400"),
+    "exp 1e300": written(exp="1e300"),
+    "exp with 300 digits": written(exp="9" * 300),
+    "exp negative": saying(exp=-1),
+    "exp zero": saying(exp=0),
+    "exp past the leeway": saying(exp=EPOCH - 60),
+    "nbf in ten minutes": saying(nbf=EPOCH + 600),
+    "nbf string": saying(nbf="0"),
+    "nbf null": saying(nbf=None),
+    "iat in ten minutes": saying(iat=EPOCH + 600),
+    "iat true": saying(iat=True),
+    "no iss": saying(iss=...),
+    "iss null": saying(iss=None),
+    "iss list": lambda bench: bench.token(iss=[bench.provider.issuer]),
+    "iss with a slash": lambda bench: bench.token(iss=bench.provider.issuer + "/"),
+    "iss in capitals": lambda bench: bench.token(iss=bench.provider.issuer.upper()),
+    "iss of another": saying(iss="https://evil.test"),
+    "no sub": saying(sub=...),
+    "sub empty": saying(sub=""),
+    "sub null": saying(sub=None),
+    "sub number": saying(sub=7),
+    "sub list": saying(sub=["alice"]),
+    "sub with a line break": saying(sub="alice\r\nx-admin: 1"),
+    "sub with a lone surrogate": written(sub='"\\ud800"'),
+    "sub of 10 kB": saying(sub="a" * 10_000),
+    "sub twice": written(sub='"root", "sub": "alice"'),
+    "aud twice": written(aud='"other", "aud": "gw"'),
+    "a name twice deep inside": written(x='{"a": {"b": 1, "b": 2}}'),
+    "logout token": saying(events={"http://schemas.openid.net/event/backchannel-logout": {}}),
+    "bound to a DPoP key": saying(cnf={"jkt": "x"}),
+    "bound to a certificate": saying(cnf={"x5t#S256": "x"}),
+    "Keycloak ID token": saying(typ="ID"),
+    "Keycloak refresh token": saying(typ="Refresh"),
+    "Keycloak offline token": saying(typ="Offline"),
+    "typ claim odd": saying(typ=["Bearer"]),
+    "Cognito ID token": saying(token_use="id"),
+    "ID token of another application": saying(aud="spa", nonce="n", at_hash="x"),
+}
+HEADERS: dict[str, Forge] = {
+    "crit": headed(crit=["x"], x=1),
+    "crit empty": headed(crit=[]),
+    "crit null": headed(crit=None),
+    "b64 false": headed(b64=False, crit=["b64"]),
+    "b64 alone": headed(b64=True),
+    "typ of a DPoP proof": headed(typ="dpop+jwt"),
+    "typ of a logout token": headed(typ="logout+jwt"),
+    "typ null": headed(typ=None),
+    "typ list": headed(typ=["JWT"]),
+    "typ number": headed(typ=1),
+    "kid number": headed(kid=1),
+    "kid list": headed(kid=["k1"]),
+    "kid object": headed(kid={"a": 1}),
+    "kid unknown": headed(kid="k9"),
+    "kid a path": headed(kid="../../etc/passwd"),
+    "kid an injection": headed(kid="' or 1=1"),
+    "kid of 9 kB": headed(kid="k" * 9_000),
+    "alg list": headed(alg=["RS256"]),
+    "alg null": headed(alg=None),
+    "alg missing": headed(alg=...),
+    "alg empty": headed(alg=""),
+    "alg lower case": headed(alg="rs256"),
+    "alg of another family": headed(alg="ES256"),
+    "alg stronger than signed": headed(alg="RS512"),
+    "alg PS256 over a PKCS1 signature": headed(alg="PS256"),
+    "alg EdDSA over an RSA key": headed(alg="EdDSA"),
+    "alg of encryption": headed(alg="RSA-OAEP"),
+    "alg dir": headed(alg="dir"),
+    "alg twice": raw_header('{"alg":"none","alg":"RS256","kid":"k1"}'),
+    "header list": raw_header("[]"),
+    "header string": raw_header('"x"'),
+    "header empty object": raw_header("{}"),
+    "header not JSON": raw_header("{alg:RS256}"),
+    "header nested 6,000 deep": raw_header("[" * 6000 + "]" * 6000),
+    "header nested 990 deep": raw_header('{"alg":"RS256","x":' + "[" * 990 + "]" * 990 + "}"),
+    "header not UTF-8": raw_header(b'{"alg":"RS256","x":"\xff"}'),
+    "header UTF-16": raw_header('{"alg":"RS256"}'.encode("utf-16")),
+    "header with a byte order mark": raw_header('\ufeff{"alg":"RS256","kid":"k1"}'),
+}
+PAYLOADS: dict[str, Forge] = {
+    "payload list": payload("[]"),
+    "payload not JSON": payload("hello"),
+    "payload null": payload("null"),
+    "payload a token": lambda bench: payload(bench.token())(bench),
+    "payload nested 6,000 deep": payload("[" * 6000 + "]" * 6000),
+    "payload nested 990 deep": written(x="[" * 990 + "]" * 990),
+}
+SIGNATURES: dict[str, Forge] = {
+    "no signature": edited(lambda p: [p[0], p[1], ""]),
+    "signature cut off": edited(lambda p: [p[0], p[1]]),
+    "signature halved": edited(lambda p: [p[0], p[1], p[2][: len(p[2]) // 2]]),
+    "signature of zeros": edited(lambda p: [p[0], p[1], b64(bytes(256))]),
+    "signature spelt otherwise": edited(_next_letter),
+    "signature padded": edited(lambda p: [p[0], p[1], p[2] + "=="]),
+    "signature twice": edited(lambda p: [*p, p[2]]),
+    "claims exchanged": edited(lambda p: [p[0], part({"sub": "root"}), p[2]]),
+    "header exchanged": edited(lambda p: [part({"alg": "RS256"}), p[1], p[2]]),
+    "encrypted form": edited(lambda p: [*p, "", ""]),
+    "another key under the same kid": lambda bench: rsa_signer("x").named("k1").sign(bench.claims()),
+    "another key without a kid": lambda bench: rsa_signer("x").named(None).sign(bench.claims(), kid=...),
+    "EC key under the kid of the RSA key": lambda bench: ec_signer("x").named("k1").sign(bench.claims()),
+    "Ed25519 key under the kid of the RSA key": lambda bench: ed_signer("x").named("k1").sign(bench.claims()),
+    "own key in jwk": lambda bench: rsa_signer("x").sign(bench.claims(), jwk=rsa_signer("x").jwk()),
+    "own key in jwk under the known kid": lambda bench: (
+        rsa_signer("x").named("k1").sign(bench.claims(), jwk=rsa_signer("x").jwk())
+    ),
+    "own key behind jku": lambda bench: rsa_signer("x").sign(bench.claims(), jku="https://evil.test/k"),
+    "own key behind x5u": lambda bench: rsa_signer("x").sign(bench.claims(), x5u="https://evil.test/c"),
+    "own key in x5c": lambda bench: rsa_signer("x").sign(bench.claims(), x5c=["MIIB"]),
+    "HS256 with the PEM": secret(lambda b: _public(b, Encoding.PEM)),
+    "HS256 with the PEM, no line break": secret(lambda b: _public(b, Encoding.PEM).strip()),
+    "HS256 with the DER": secret(lambda b: _public(b, Encoding.DER)),
+    "HS256 with the PKCS1 DER": secret(lambda b: _public(b, Encoding.DER, PublicFormat.PKCS1)),
+    "HS256 with the JWK": secret(lambda b: json.dumps(b.good.jwk()).encode()),
+    "HS256 with the modulus": secret(lambda b: b.good.jwk()["n"].encode()),
+    "HS256 with nothing": secret(lambda _: b""),
+    "HS256 called RS256": secret(lambda b: _public(b, Encoding.DER), alg="RS256"),
+    **{f"alg {name!r}": unsigned(name) for name in ("none", "None", "nOnE", "NONE")},
+    "alg none with a signature": lambda b: b.good.sign(b.claims(), alg="none"),
+}
+SHAPES: dict[str, Forge] = {
+    "nothing": lambda _: "",
+    "two dots": lambda _: "..",
+    "two parts": lambda _: "a.b",
+    "four parts": lambda _: "a.b.c.d",
+    "five parts": lambda _: "a.b.c.d.e",
+    "16 KiB of dots": lambda _: "." * 16_384,
+    "17 kB": saying(padding="x" * 12_700),
+    "opaque": lambda _: "ya29.fake",
+    "opaque word": lambda _: "sk-1234567890",
+    "a zero byte": lambda _: "a\0b",
+    "a letter of Latin-1": lambda _: "\xe9.\xe9.\xe9",
+    "in quotes": lambda bench: f'"{bench.token()}"',
+    "with a comma": lambda bench: f"{bench.token()},{bench.token()}",
+    "with another behind": lambda bench: f"{bench.token()} {bench.token()}",
+    "with another scheme behind": lambda bench: f"{bench.token()}, Bearer {bench.token()}",
+}
+FORGED = CLAIMS | HEADERS | PAYLOADS | SIGNATURES | SHAPES
+
+#: Those that could be signed by a key newer than what is known, so that one fetch is due.
+UNKNOWN_KEY = {
+    "kid unknown", "kid a path", "kid an injection", "kid of 9 kB", "header exchanged", "another key without a kid",
+    "own key in jwk", "own key behind jku", "own key behind x5u", "own key in x5c",
+}  # fmt: skip

@@ -1,0 +1,50 @@
+"""Where the keys of an issuer are, and from where they are not believed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.identity.conftest import Bench
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ({"issuer": "{issuer}/"}, "another issuer"),
+        ({"issuer": "https://evil.test"}, "another issuer"),
+        ({"issuer": None}, "another issuer"),
+        ({"jwks_uri": None}, "no jwks_uri"),
+        ({"jwks_uri": ["x"]}, "no jwks_uri"),
+        ({"jwks_uri": "http://keys.test/keys"}, "not https"),
+        ({"jwks_uri": "file:///etc/passwd"}, "not https"),
+        ({"jwks_uri": "//127.0.0.1/keys"}, "not https"),
+        ({"jwks_uri": "http://127.0.0.1.evil.test/"}, "not https"),
+    ],
+)
+async def test_a_discovery_document_that_does_not_fit_is_refused(
+    cold: Bench, caplog: pytest.LogCaptureFixture, said: dict[str, object], reason: str
+) -> None:
+    """OpenID Connect Discovery 1.0 section 4.3."""
+    issuer = cold.provider.issuer
+    cold.provider.discovery = {k: v.format(issuer=issuer) if isinstance(v, str) else v for k, v in said.items()}
+    await cold.keys.refresh()
+    assert not cold.keys.ready
+    assert cold.fetches == 0
+    assert reason in caplog.text
+
+
+async def test_an_issuer_with_a_path_and_a_slash_is_asked_at_the_right_place(cold: Bench) -> None:
+    cold.rebuild(issuer=cold.provider.issuer + "/")
+    cold.provider.discovery = {"issuer": cold.provider.issuer + "/"}
+    await cold.keys.refresh()
+    assert (await cold.identify(cold.token(iss=cold.provider.issuer + "/"))).subject == "alice"
+    assert await cold.refused(cold.token()) == "bad_issuer"
+
+
+@pytest.mark.parametrize("issuer", ["http://idp.test", "ftp://127.0.0.1", "127.0.0.1", "http://127.0.0.1.evil.test"])
+async def test_plain_http_is_not_believed_from_elsewhere(
+    cold: Bench, caplog: pytest.LogCaptureFixture, issuer: str
+) -> None:
+    cold.rebuild(issuer=issuer)
+    await cold.keys.refresh()
+    assert "the issuer is not https" in caplog.text

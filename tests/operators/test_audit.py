@@ -1,0 +1,122 @@
+"""Audit lines: one call, one line, whatever the caller is called."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.audit import AuditFile, Clock, line, printable
+from gateway.call import Grant, ModelRef, Operation, Outcome, Principal
+from gateway.errors import Forbidden
+from tests.path.fakes import CALL
+
+CONTRACT = (
+    "time request_id subject issuer groups_used client model operation decision rule reason backend status "
+    "tokens_in tokens_out bytes ttft_ms duration_ms attempts"
+).split()
+STAMP = "2026-01-02T03:04:05.678Z"
+
+
+def outcome(**changes: object) -> Outcome:
+    principal = Principal("alice", "https://idp.test", "corp", frozenset({"ds"}), client="app")
+    model = ModelRef("small", Operation.INFER)
+    made = Outcome(
+        replace(CALL, started=10.0), principal, "p", model, Grant(principal, model, "ds-chat", "p.yaml:3", ("ds",)), "10.0.0.1:8000",
+        attempts=1, status=200, sent=370, first_byte=10.25, tokens_in=3, tokens_out=5,
+    )  # fmt: skip
+    for name, value in changes.items():
+        setattr(made, name, value)
+    return made
+
+
+def test_a_line_holds_every_field_of_the_contract() -> None:
+    facts = json.loads(line(outcome(), STAMP, 11.0))
+
+    assert set(CONTRACT) <= set(facts)
+    assert {name: facts[name] for name in CONTRACT} == {
+        "time": STAMP, "request_id": CALL.id, "subject": "alice", "issuer": "https://idp.test", "groups_used": ["ds"], "client": "app",
+        "model": "small", "operation": "infer", "decision": "allow", "rule": "ds-chat", "reason": "ok", "backend": "10.0.0.1:8000",
+        "status": 200, "tokens_in": 3, "tokens_out": 5, "bytes": 370, "ttft_ms": 250.0, "duration_ms": 1000.0, "attempts": 1,
+    }  # fmt: skip
+
+
+def test_a_refusal_says_why() -> None:
+    facts = json.loads(line(outcome(grant=None, refusal=Forbidden(detail="rule=x"), status=403), STAMP, 11.0))
+
+    assert (facts["decision"], facts["reason"], facts["detail"], facts["rule"]) == ("deny", "model_not_allowed", "rule=x", None)
+
+
+@given(st.text(max_size=400), st.text(max_size=400), st.text(max_size=400))
+def test_no_text_of_a_caller_can_forge_or_break_a_line(subject: str, client: str, path: str) -> None:
+    """B138."""
+    subject, client, path = (text.encode("utf-8", "replace").decode() for text in (subject, client, path))
+    principal = Principal(subject, "i", "p", client=client)
+    text = line(outcome(principal=principal, call=replace(CALL, path=path)), STAMP, 11.0)
+
+    assert text.count(b"\n") == 1
+    assert text.endswith(b"\n")
+    written = text.decode()
+    assert all(character.isprintable() for character in written[:-1])
+    assert len(json.loads(text)["path"]) <= 256 * 10
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain", "plain"), ("élise", "élise"), ("a\nb", "a\\nb"), ("\x1b[2J", "\\x1b[2J"), ("a\u2028b", "a\\u2028b"),
+        ("\u202egpj", "\\u202egpj"), ("x" * 300, "x" * 256), ("a\ud800b", "a\\ud800b"),
+    ],
+)  # fmt: skip
+def test_what_is_not_visible_is_escaped_and_what_is_long_is_cut(text: str, shown: str) -> None:
+    assert printable(text) == shown
+
+
+def test_the_clock_stamps_in_utc_with_milliseconds() -> None:
+    times = iter([0.0, 0.9994, 61.5])
+    clock = Clock(lambda: next(times))
+
+    assert [clock.stamp() for _ in range(3)] == [
+        "1970-01-01T00:00:00.000Z", "1970-01-01T00:00:00.999Z", "1970-01-01T00:01:01.500Z"
+    ]  # fmt: skip
+
+
+async def test_lines_are_written_in_order_and_follow_a_rotation(tmp_path: Path) -> None:
+    file = tmp_path / "audit.log"
+    audit = AuditFile(str(file), lambda _: None)
+    audit.add(b"one\n")
+    audit.add(b"two\n")
+    file.rename(tmp_path / "audit.log.1")
+    audit.reopen()
+    audit.add(b"three\n")
+    audit.close()
+
+    assert (tmp_path / "audit.log.1").read_bytes() == b"one\ntwo\n"
+    assert file.read_bytes() == b"three\n"
+
+
+async def test_a_line_is_on_disk_soon_without_being_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "audit.log"
+    audit = AuditFile(str(file), lambda _: None)
+    audit.add(b"one\n")
+    async with asyncio.timeout(5):
+        while file.read_bytes() != b"one\n":
+            await asyncio.sleep(0.01)
+    audit.close()
+
+
+async def test_lines_that_cannot_be_kept_are_counted(tmp_path: Path) -> None:
+    lost: list[int] = []
+    audit = AuditFile("/dev/full", lost.append)
+    audit.add(b"one\n")
+    audit.add(b"two\n")
+    audit.write()
+
+    assert lost == [2]
+    assert os.path.exists("/dev/full")

@@ -1,0 +1,110 @@
+"""The metrics page: the contract's names, and numbers that are those of the calls."""
+
+from __future__ import annotations
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from gateway.account import Account, result_of
+from gateway.call import Outcome
+from gateway.errors import ClientGone, Forbidden, Truncated
+from gateway.metrics import MetricsPage, Sources
+from gateway.tallies import Histogram, Tallies
+from tests.operators.test_audit import outcome
+from tests.path.fakes import CALL, Stage, answers
+
+CONTRACT = {
+    "gateway_requests_total": {"pool", "model", "operation", "status", "result"},
+    "gateway_request_duration_seconds_bucket": {"pool", "model", "operation", "le"},
+    "gateway_time_to_first_byte_seconds_bucket": {"pool", "model", "operation", "le"},
+    "gateway_inter_token_seconds_bucket": {"pool", "model", "operation", "le"},
+    "gateway_in_flight_requests": {"pool"},
+    "gateway_backend_up": {"pool", "backend"},
+    "gateway_backend_in_flight_requests": {"pool", "backend"},
+    "gateway_backend_failures_total": {"pool", "backend", "reason"},
+    "gateway_backend_ejections_total": {"pool", "backend"},
+    "gateway_retries_total": {"pool", "reason"},
+    "gateway_authentications_total": {"provider", "result"},
+    "gateway_authorizations_total": {"decision", "rule"},
+    "gateway_tokens_total": {"pool", "model", "direction"},
+    "gateway_usage_unknown_total": {"pool", "model"},
+    "gateway_jwks_age_seconds": {"issuer"},
+    "gateway_config_generation": set(),
+    "gateway_config_reload_successful": set(),
+    "gateway_config_reloads_total": {"result"},
+    "gateway_certificate_expiry_timestamp_seconds": {"file"},
+    "gateway_connections": {"state"},
+    "gateway_build_info": {"version"},
+}
+
+
+def scrape(tallies: Tallies) -> dict[str, list[tuple[dict[str, str], float]]]:
+    pool = Stage({1: answers()}).pool
+    page = MetricsPage(
+        Sources(
+            tallies=tallies,
+            pools=lambda: (pool,),
+            in_flight=lambda: {"p": 2},
+            jwks_ages=lambda: {"https://idp.test": 3.0},
+            certificates=lambda: {"tls.crt": 4.0},
+            connections=lambda: {"active": 1, "idle": 2},
+            generation=lambda: 7,
+            reload_successful=lambda: True,
+        )
+    )
+    samples: dict[str, list[tuple[dict[str, str], float]]] = {}
+    for family in text_string_to_metric_families(page.render().decode()):
+        for sample in family.samples:
+            samples.setdefault(sample.name, []).append((sample.labels, sample.value))
+    return samples
+
+
+def filled() -> Tallies:
+    tallies = Tallies()
+    account = Account(tallies, lambda _: None)
+    account(outcome())
+    account(outcome())
+    account(outcome(grant=None, refusal=Forbidden(), status=403, tokens_in=None, tokens_out=None))
+    account(outcome(tokens_in=None, tokens_out=None, counts_tokens=True))
+    tallies.series("p", "small", "stream").gaps.observe(0.02)
+    tallies.retries[("p", "connect")] += 1
+    tallies.authentications[("corp", "ok")] += 1
+    return tallies
+
+
+def test_every_metric_of_the_contract_is_there_with_its_labels() -> None:
+    samples = scrape(filled())
+
+    for name, labels in CONTRACT.items():
+        assert name in samples, name
+        assert set(samples[name][0][0]) == labels, name
+
+
+def test_the_numbers_are_those_of_the_calls() -> None:
+    samples = scrape(filled())
+    requests = {(labels["status"], labels["result"]): value for labels, value in samples["gateway_requests_total"]}
+
+    assert requests == {("200", "ok"): 3.0, ("403", "denied"): 1.0}
+    tokens = {labels["direction"]: value for labels, value in samples["gateway_tokens_total"]}
+    assert tokens == {"input": 6.0, "output": 10.0}
+    assert samples["gateway_usage_unknown_total"] == [({"pool": "p", "model": "small"}, 1.0)]
+    decisions = {(labels["decision"], labels["rule"]): value for labels, value in samples["gateway_authorizations_total"]}
+    assert decisions == {("allow", "ds-chat"): 3.0, ("deny", ""): 1.0}
+
+
+def test_results_come_from_a_bounded_list() -> None:
+    """B128: nothing that a caller invents becomes a label."""
+    for made, result in (
+        (Outcome(CALL, status=200), "ok"), (Outcome(CALL, status=404), "invalid"), (Outcome(CALL, status=429), "limited"),
+        (Outcome(CALL, status=503), "upstream_error"), (Outcome(CALL, status=200, refusal=Truncated()), "truncated"),
+        (Outcome(CALL, status=499, refusal=ClientGone()), "client_gone"),
+    ):  # fmt: skip
+        assert result_of(made) == result
+
+
+def test_a_histogram_counts_at_or_below_each_bound() -> None:
+    histogram = Histogram((1.0, 2.0))
+    for value in (0.5, 1.0, 1.5, 9.0):
+        histogram.observe(value)
+
+    assert histogram.cumulative() == [("1.0", 2.0), ("2.0", 3.0), ("+Inf", 4.0)]
+    assert histogram.total == 12.0

@@ -1,0 +1,123 @@
+"""Which fields reach a backend, and which reach the caller."""
+
+from __future__ import annotations
+
+from ipaddress import ip_network
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.call import Call, Channel, Fields, Principal
+from gateway.headers import AnswerCrossing, RequestCrossing, client_address
+
+ALICE = Principal("alice", "https://idp.test", "corp", frozenset({"ds", "a,b"}))
+IDENTIFIER = "0123456789abcdef0000000000000001"
+
+
+def sent(*fields: tuple[bytes, bytes], name_caller: bool = False) -> Fields:
+    call = Call(IDENTIFIER, Channel.HTTP, "POST", "/v1/x", None, ((b"host", b"gw.test"), *fields), "10.0.0.9", 0.0)
+    return RequestCrossing().outbound(call, ALICE, name_caller=name_caller)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"authorization", b"cookie", b"x-api-key", b"x-forwarded-user", b"x_forwarded_user", b"x-forwarded_user", b"x-gateway-subject",
+        b"x-request-id", b"x_request_id", b"forwarded", b"client-cert", b"x-forwarded-client-cert", b"x-ssl-client-verify",
+        b"ssl-client-subject-dn", b"x-amzn-sagemaker-target-model", b"x-vertex-ai-triton-redirect", b"x-vllm-priority",
+        b"x-data-parallel-rank", b"nvcf-asset-dir", b"triton-grpc-protocol-admin-key", b"x-override-bootstrap-host", b"te",
+        b"transfer-encoding", b"content-length", b"upgrade", b"expect", b"proxy-authorization", b"x-http-method-override",
+        b"endpoint-load-metrics-format", b"dpop",
+    ],
+)  # fmt: skip
+def test_what_the_caller_must_not_tell_a_backend_never_gets_there(name: bytes) -> None:
+    """B035, B049, B113."""
+    assert all(value != b"from-outside" for _, value in sent((name, b"from-outside")))
+
+
+def test_ordinary_fields_pass_in_order_with_repeats() -> None:
+    fields = sent((b"accept", b"a"), (b"inference-header-content-length", b"187"), (b"accept", b"b"), (b"x-stainless-os", b"L"))
+
+    assert fields[:4] == (
+        (b"accept", b"a"), (b"inference-header-content-length", b"187"), (b"accept", b"b"), (b"x-stainless-os", b"L")
+    )  # fmt: skip
+
+
+def test_fields_named_by_connection_end_here_and_ours_are_added_after() -> None:
+    """B036."""
+    fields = dict(
+        sent((b"connection", b"keep-alive, X-Hop, X-Request-Id, x-gateway-subject"), (b"x-hop", b"1"), (b"x-end", b"2"), name_caller=True)
+    )
+
+    assert b"x-hop" not in fields
+    assert b"connection" not in fields
+    assert (fields[b"x-end"], fields[b"x-request-id"], fields[b"x-gateway-subject"]) == (b"2", IDENTIFIER.encode(), b"alice")
+
+
+def test_ours_say_who_asked_and_by_which_way() -> None:
+    fields = dict(sent(name_caller=True))
+
+    assert fields[b"x-forwarded-for"] == b"10.0.0.9"
+    assert fields[b"x-forwarded-proto"] == b"https"
+    assert fields[b"x-forwarded-host"] == b"gw.test"
+    assert fields[b"via"] == b"1.1 nim-gateway"
+    assert fields[b"x-gateway-groups"] == b"a%2Cb,ds"
+
+
+def test_the_caller_is_named_only_where_the_pool_asks() -> None:
+    assert not any(name.startswith(b"x-gateway-") for name, _ in sent())
+
+
+def test_a_trace_goes_on_and_one_is_begun_where_there_is_none() -> None:
+    given_trace = b"00-" + b"a" * 32 + b"-" + b"b" * 16 + b"-01"
+
+    assert dict(sent((b"traceparent", given_trace)))[b"traceparent"] == given_trace
+    begun = dict(sent((b"traceparent", b"nonsense"), (b"tracestate", b"x=1")))
+    assert begun[b"traceparent"] == b"00-%b-%b-00" % (IDENTIFIER.encode(), IDENTIFIER[16:].encode())
+    assert b"tracestate" not in begun
+
+
+@given(st.text(max_size=30), st.frozensets(st.text(max_size=10), max_size=4))
+def test_no_name_of_a_caller_can_break_a_field(subject: str, groups: frozenset[str]) -> None:
+    subject, groups = subject.encode("utf-8", "replace").decode(), frozenset(g.encode("utf-8", "replace").decode() for g in groups)
+    call = Call(IDENTIFIER, Channel.HTTP, "GET", "/", None, (), "::1", 0.0)
+    fields = dict(RequestCrossing().outbound(call, Principal(subject, "i", "p", groups), name_caller=True))
+
+    for value in (fields[b"x-gateway-subject"], fields[b"x-gateway-groups"]):
+        assert all(32 < byte < 127 for byte in value)
+    assert fields[b"x-gateway-groups"].count(b",") == max(0, len(groups) - 1)
+
+
+def test_cookies_and_reports_of_a_backend_stay_behind() -> None:
+    """B046."""
+    passed = AnswerCrossing().outbound(
+        (
+            (b"content-type", b"a"), (b"set-cookie", b"sid=A"), (b"endpoint-load-metrics", b"x"), (b"x-request-id", b"theirs"),
+            (b"connection", b"X-Hop, close"), (b"x-hop", b"1"), (b"transfer-encoding", b"chunked"), (b"keep-alive", b"timeout=5"),
+            (b"access-control-allow-origin", b"*"), (b"link", b"1"), (b"link", b"2"), (b"retry-after", b"2"),
+        )
+    )  # fmt: skip
+
+    assert passed == ((b"content-type", b"a"), (b"link", b"1"), (b"link", b"2"), (b"retry-after", b"2"))
+
+
+TRUSTED = (ip_network("10.0.0.0/8"), ip_network("fd00::/8"))
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "address"),
+    [
+        ("192.0.2.1", "198.51.100.7", "192.0.2.1"),
+        ("10.0.0.1", "198.51.100.7", "198.51.100.7"),
+        ("10.0.0.1", "203.0.113.9, 198.51.100.7, 10.0.0.2", "198.51.100.7"),
+        ("10.0.0.1", "198.51.100.7, nonsense", "10.0.0.1"),
+        ("10.0.0.1", "", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "198.51.100.7", "198.51.100.7"),
+    ],
+)
+def test_a_forwarded_address_is_believed_of_trusted_proxies_only(peer: str, forwarded: str, address: str) -> None:
+    fields = ((b"x-forwarded-for", forwarded.encode()),) if forwarded else ()
+
+    assert client_address(peer, fields, TRUSTED) == address
+    assert client_address(peer, fields, ()) == peer

@@ -1,0 +1,149 @@
+"""The path of a call, told as stories: what the caller saw, where the call went, what was accounted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.drive import Moment
+from gateway.errors import ClientGone, ConnectFailed, Refusal, Stopping, Truncated, UnknownModel, UpstreamBroke, UpstreamTimeout
+from gateway.wires.connection import Stale
+from tests.path.fakes import CALL, FakeBody, Stage, answers, refuses
+
+
+def test_a_granted_call_is_answered_and_accounted() -> None:
+    stage = Stage({1: answers()})
+
+    assert stage.play() == ["start 200", "send hi", "end"]
+    outcome = stage.done[0]
+    assert (outcome.status, outcome.attempts, outcome.sent, outcome.refusal) == (200, 1, 2, None)
+    assert outcome.grant is not None
+    assert outcome.grant.rule == "rule-1"
+
+
+@pytest.mark.parametrize(
+    ("stage", "call", "story"),
+    [
+        (Stage({1: answers()}), replace(CALL, fields=()), ["refuse invalid_api_key"]),
+        (Stage({1: answers()}, refusal=UnknownModel()), CALL, ["refuse model_not_found"]),
+        (Stage({1: answers()}, allow=False), CALL, ["refuse model_not_allowed"]),
+        (Stage({1: refuses(ConnectFailed())}), CALL, ["refuse upstream_error"]),
+        (Stage({1: refuses(UpstreamTimeout())}), CALL, ["refuse upstream_timeout"]),
+    ],
+)
+def test_a_refused_call_never_starts(stage: Stage, call: object, story: list[str]) -> None:
+    assert stage.play(call) == story  # type: ignore[arg-type]  # a Call, as pytest passes it
+
+
+def test_nobody_reaches_a_backend_without_identity_and_grant() -> None:
+    for stage, call in ((Stage({1: answers()}), replace(CALL, fields=())), (Stage({1: answers()}, allow=False), CALL)):
+        stage.play(call)
+        assert stage.wire.went_to == []
+
+
+def test_health_is_answered_to_anybody() -> None:
+    stage = Stage({1: answers()})
+
+    assert stage.play(replace(CALL, fields=(), path="/v1/health/live")) == ["start 200", "send ", "end"]
+
+
+def test_a_dead_backend_is_skipped_and_blamed() -> None:
+    stage = Stage({1: refuses(ConnectFailed()), 2: answers(), 3: refuses(ConnectFailed())})
+
+    assert stage.play()[-1] == "end"
+    dead = {port for port in stage.wire.went_to if port != 2}
+    blamed = {backend.port for backend in stage.pool.backends if sum(backend.failures.values())}
+    assert blamed == dead
+
+
+def test_two_retries_and_no_more() -> None:
+    """M14."""
+    stage = Stage({port: refuses(ConnectFailed()) for port in range(1, 6)})
+
+    assert stage.play() == ["refuse upstream_error"]
+    assert len(stage.wire.went_to) == len(set(stage.wire.went_to)) == 3
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+def test_a_backend_that_cannot_serve_is_replaced_while_nothing_was_sent(status: int) -> None:
+    stage = Stage({1: answers(status), 2: answers(status), 3: answers()})
+
+    assert stage.play() == ["start 200", "send hi", "end"]
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+def test_when_nobody_else_is_left_the_backends_own_answer_goes_through(status: int) -> None:
+    """B016, fourth try."""
+    stage = Stage({1: answers(status)})
+
+    assert stage.play() == [f"start {status}", "send hi", "end"]
+
+
+@pytest.mark.parametrize("status", [400, 404, 429, 500])
+def test_other_answers_are_not_retried(status: int) -> None:
+    stage = Stage({1: answers(status), 2: answers(status)})
+
+    assert stage.play() == [f"start {status}", "send hi", "end"]
+    assert len(stage.wire.went_to) == 1
+
+
+@pytest.mark.parametrize("refusal", [UpstreamBroke(), UpstreamTimeout()])
+def test_what_may_have_been_executed_is_not_repeated(refusal: Refusal) -> None:
+    """B016, first and second try."""
+    stage = Stage({1: refuses(refusal), 2: refuses(refusal)})
+
+    assert stage.play() == [f"refuse {refusal.code}"]
+    assert len(stage.wire.went_to) == 1
+
+
+def test_a_body_that_cannot_be_sent_again_is_not_retried() -> None:
+    """M14."""
+    for refusal in (ConnectFailed(), Stale()):
+        stage = Stage({1: refuses(refusal), 2: refuses(refusal)}, payload=None)
+        assert stage.play(body=FakeBody(replayable=False)) == ["refuse upstream_error"]
+        assert len(stage.wire.went_to) == 1
+
+
+@pytest.mark.parametrize("refusal", [Truncated(), ConnectFailed(detail="even one that says retry")])
+def test_an_answer_that_breaks_off_is_cut_and_never_retried(refusal: Refusal) -> None:
+    """M14, B003."""
+    stage = Stage({1: answers(then=refusal), 2: answers(then=refusal)})
+
+    story = stage.play()
+    assert story[:2] == ["start 200", "send hi"]
+    assert story[-1].startswith("cut")
+    assert "end" not in story
+    assert len(stage.wire.went_to) == 1
+
+
+def test_a_broken_event_stream_ends_with_an_error_event_at_an_edge() -> None:
+    stage = Stage({1: answers(content_type=b"text/event-stream", then=Truncated())})
+    story = stage.play()
+
+    assert "end" not in story  # "hi" is no whole event, so the cut is the only honest end
+    assert story[2].startswith("cut")
+
+
+@pytest.mark.parametrize("reason", [ClientGone(), Stopping()])
+def test_a_call_stopped_half_way_gives_everything_back(reason: Refusal) -> None:
+    """M16."""
+    stage = Stage({1: answers(then=Moment())})
+    drive, reply = stage.begin()
+    assert [backend.in_flight for backend in stage.pool.backends] == [1]
+    drive.stop(reason)
+
+    stage.check_level()
+    assert ("end" in reply.story) is False
+    assert stage.done[0].refusal is reason
+    assert not any(sum(backend.failures.values()) for backend in stage.pool.backends)
+
+
+def test_a_fault_of_ours_is_an_answer_and_is_accounted() -> None:
+    def explode(_: object) -> None:
+        raise ZeroDivisionError
+
+    stage = Stage({1: explode})
+
+    assert stage.play() == ["refuse internal_error"]
+    assert stage.done[0].status == 500

@@ -1,0 +1,110 @@
+"""The rules of the tree, held by a test: which way imports point, who may import which library, how large things get."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FILES = sorted((ROOT / "gateway").rglob("*.py"))
+
+# Who imports a library; a folder's name stands for its files.
+IMPORTERS = {
+    "jose": {"identity/jwt.py"},
+    "httptools": {"http1"},
+    "yaml": {"yamlfile.py", "yamltext.py"},
+    "pydantic": {"typed.py", "settings.py", "shape.py", "values.py", "simulate"},
+    "prometheus_client": {"metrics.py"},
+    "aiohttp": {"fetch.py", "doors/admin.py", "simulate", "demo"},
+    "python_multipart": {"formbody.py"},
+    "uvloop": {"cli/serve.py"},
+    "authlib": {"simulate"},
+    "joserfc": {"simulate"},
+    "h11": set(),
+}
+
+# What a module must not know, as the first lines of each say in words.
+IGNORANT = {
+    "pipeline.py": {"aiohttp", "httptools", "jose", "gateway.doors", "gateway.wires", "gateway.config", "gateway.identity"},
+    "policy.py": {"aiohttp", "gateway.doors", "gateway.wires", "gateway.identity", "gateway.http1", "gateway.config", "time"},
+    "relay.py": {"asyncio", "gateway.doors", "gateway.wires", "gateway.http1"},
+    "balance.py": {"asyncio", "time", "gateway.http1", "gateway.doors", "gateway.health"},
+    "resolve.py": {"asyncio", "gateway.doors", "gateway.wires", "gateway.http1", "gateway.identity"},
+    "seams.py": {"gateway.doors", "gateway.wires", "gateway.identity", "gateway.resolve", "gateway.policy"},
+    "http1": {"asyncio", "socket", "gateway.doors", "gateway.wires", "gateway.identity", "gateway.policy"},
+    "doors": {"gateway.pipeline", "gateway.policy", "gateway.resolve", "gateway.backends", "gateway.identity", "gateway.config"},
+    "wires": {"gateway.pipeline", "gateway.policy", "gateway.resolve", "gateway.identity", "gateway.doors", "gateway.config"},
+}  # fmt: skip
+
+# The configuration is read by the assembly alone; everybody else is given values.
+CONFIG_READERS = {"generation.py", "app.py", "cli"}
+
+
+def name_of(file: Path) -> str:
+    return file.relative_to(ROOT / "gateway").as_posix()
+
+
+@cache
+def tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text())
+
+
+def imports(file: Path) -> Iterator[str]:
+    for node in ast.walk(tree(file)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            if node.module.split(".")[0] == "gateway":
+                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def within(name: str, places: set[str]) -> bool:
+    return any(name == place or name.startswith(f"{place}/") for place in places)
+
+
+def module_of(file: Path) -> str:
+    return ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def test_imports_form_no_cycle() -> None:
+    modules = {module_of(file): file for file in FILES}
+    graph = {name: {found for found in imports(file) if found in modules} - {name} for name, file in modules.items()}
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the cycle
+
+
+@pytest.mark.parametrize("library", IMPORTERS)
+def test_a_library_is_imported_in_its_place_only(library: str) -> None:
+    importers = {name_of(file) for file in FILES if any(found.split(".")[0] == library for found in imports(file))}
+
+    assert {name for name in importers if not within(name, IMPORTERS[library])} == set()
+
+
+@pytest.mark.parametrize("place", IGNORANT)
+def test_a_module_does_not_know_what_it_must_not(place: str) -> None:
+    for file in FILES:
+        if within(name_of(file), {place}):
+            known = {found for found in imports(file) for banned in IGNORANT[place] if found == banned or found.startswith(f"{banned}.")}
+            assert known == set(), file
+
+
+def test_only_the_assembly_reads_the_configuration() -> None:
+    readers = {name_of(file) for file in FILES if "gateway.config" in set(imports(file))}
+
+    assert {name for name in readers if not within(name, CONFIG_READERS) and not name.startswith("config")} == set()
+
+
+@pytest.mark.parametrize("file", FILES, ids=name_of)
+def test_a_file_is_small_and_says_what_it_is(file: Path) -> None:
+    lines = file.read_text().count("\n")
+    assert lines <= 400
+    assert ast.get_docstring(tree(file)), "the first lines say what it is, knows, and must not know"
+    for node in ast.walk(tree(file)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert (node.end_lineno or 0) - node.lineno < 60, node.name
+            assert not [inner for inner in ast.walk(node) if isinstance(inner, ast.Import | ast.ImportFrom)], node.name
