@@ -19,7 +19,7 @@ CODE := gateway tests $(wildcard bench certs)
 RULES := tests/test_architecture.py $(wildcard tests/*/test_docs*.py tests/test_docs*.py tests/docs)
 ARGS ?=
 
-.PHONY: help setup parts demo check fix test test-quick test-3.13 has-3.13 bench certs lock clean
+.PHONY: help setup parts demo check lint format types dead duplicates rules fix test test-quick test-3.13 has-3.13 bench certs lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*  ## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*  ## /\t/' | expand -t 14
@@ -50,12 +50,25 @@ parts: setup  ## the real servers that the tests talk to, in .venv-parts and .pa
 demo: setup  ## simulated models, Triton and identity provider behind a gateway; DEMO_SECONDS=20 checks itself
 	@$(BIN)/nim-gateway demo $(if $(DEMO_SECONDS),--seconds $(DEMO_SECONDS))
 
-check: setup  ## lint, format, types, import rules, dead and duplicate code, docs in step
+CHECKS := lint format types dead duplicates rules
+check: $(CHECKS)  ## lint, format, types, import rules, dead and duplicate code, docs in step (`-k` goes on after a failure)
+
+lint: setup
 	$(BIN)/ruff check .
+
+format: setup
 	$(BIN)/ruff format --check .
+
+types: setup
 	$(BIN)/mypy
+
+dead: setup
 	$(BIN)/vulture gateway bench certs --ignore-names "$$(grep -v '^#' tests/checks/alive.txt | paste -sd, -)"
+
+duplicates: setup
 	$(BIN)/python -m tests.checks.duplicates gateway
+
+rules: setup
 	$(BIN)/pytest -q -m "not parts" $(RULES)
 
 fix: setup  ## what the linter can mend by itself

@@ -21,15 +21,14 @@ class Account:
         self._tallies = tallies
         self._write = write
         self._clock = audit.Clock()
+        self._lines = audit.Lines()
 
     def __call__(self, outcome: Outcome) -> None:
         now = time.monotonic()
         model = outcome.model
         tallies = self._tallies
-        if model is None:
-            series = tallies.series("", "", "")
-        else:
-            series = tallies.series(outcome.pool, model.name, model.operation.value)
+        series = outcome.series or tallies.series("", "", "")
+        if model is not None:
             grant = outcome.grant
             tallies.authorizations[("allow", grant.rule) if grant else ("deny", "")] += 1
         series.results[(outcome.status, result_of(outcome))] += 1
@@ -39,7 +38,7 @@ class Account:
             series.first_byte.observe(outcome.first_byte - started)
         if model is not None and outcome.grant is not None:
             _count_tokens(series, outcome)
-        self._write(audit.line(outcome, self._clock.stamp(), now))
+        self._write(self._lines.write(outcome, self._clock.stamp(), now))
 
 
 def _count_tokens(series: CallSeries, outcome: Outcome) -> None:

@@ -6,10 +6,24 @@ Knows: places. Must not know: backends, protocols.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Generator
-from contextlib import contextmanager
 
 from gateway.call import Grant
+
+
+class Place:
+    """A call in a pool, counted from `with` to its end. Keeps nothing of its own, so one serves all calls at once."""
+
+    __slots__ = ("_counts", "_pool")
+
+    def __init__(self, counts: defaultdict[str, int], pool: str) -> None:
+        self._counts = counts
+        self._pool = pool
+
+    def __enter__(self) -> None:
+        self._counts[self._pool] += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._counts[self._pool] -= 1
 
 
 class Admission:
@@ -17,12 +31,11 @@ class Admission:
 
     def __init__(self) -> None:
         self.in_flight: defaultdict[str, int] = defaultdict(int)
+        self._places: dict[str, Place] = {}
 
-    @contextmanager
-    def admit(self, grant: Grant, pool: str) -> Generator[None, None, None]:  # noqa: ARG002  caps go by the grant
-        """A place for one call, given back at the end of the block."""
-        self.in_flight[pool] += 1
-        try:
-            yield
-        finally:
-            self.in_flight[pool] -= 1
+    def admit(self, grant: Grant, pool: str) -> Place:  # noqa: ARG002  caps go by the grant
+        """A place for one call: `with admission.admit(...):`."""
+        place = self._places.get(pool)
+        if place is None:
+            place = self._places[pool] = Place(self.in_flight, pool)
+        return place

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import orjson
 
-from gateway.call import Outcome
+from gateway.call import Grant, Outcome
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +37,9 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)
 
 
+_MILLISECONDS = tuple(f"{number:03d}Z" for number in range(1000))
+
+
 class Clock:
     """RFC 3339 time stamps in UTC; the second's part is made once a second."""
 
@@ -51,18 +54,50 @@ class Clock:
         if second != self._second:
             self._second = second
             self._text = time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(second))
-        return f"{self._text}{int((now - second) * 1000):03d}Z"
+        return self._text + _MILLISECONDS[int((now - second) * 1000)]
 
 
-def line(outcome: Outcome, stamp: str, now: float) -> bytes:
-    """The audit line of a finished call. `now`: `time.monotonic()` seconds."""
+class Lines:
+    """Writes outcomes as audit lines. What stays the same between calls with one head is written once."""
+
+    def write(self, outcome: Outcome, stamp: str, now: float) -> bytes:
+        """The audit line of a finished call. `now`: `time.monotonic()` seconds."""
+        call = outcome.call
+        facts = self._steady(outcome)
+        first = outcome.first_byte
+        started = call.started
+        tokens_in, tokens_out = outcome.tokens_in, outcome.tokens_out
+        return (
+            f'{{"time":"{stamp}","request_id":"{call.id}",{facts},"status":{outcome.status}'
+            f',"tokens_in":{"null" if tokens_in is None else tokens_in},"tokens_out":{"null" if tokens_out is None else tokens_out}'
+            f',"bytes":{outcome.sent},"ttft_ms":{(first - started) * 1000:.3f},"duration_ms":{(now - started) * 1000:.3f}'
+            f',"attempts":{outcome.attempts}}}\n'
+            if first
+            else f'{{"time":"{stamp}","request_id":"{call.id}",{facts},"status":{outcome.status},"tokens_in":null,"tokens_out":null'
+            f',"bytes":{outcome.sent},"ttft_ms":null,"duration_ms":{(now - started) * 1000:.3f},"attempts":{outcome.attempts}}}\n'
+        ).encode()
+
+    def _steady(self, outcome: Outcome) -> str:
+        """Everything but times and numbers, as members of a JSON object."""
+        call, grant = outcome.call, outcome.grant
+        if grant is None or outcome.refusal is not None:
+            return _facts(outcome)
+        noted: tuple[Grant, dict[str, str]] | None = call.recall(self)
+        if noted is None or noted[0] is not grant:
+            noted = (grant, {})
+            call.note(self, noted)
+        facts = noted[1].get(outcome.backend)
+        if facts is None:
+            facts = noted[1][outcome.backend] = _facts(outcome)
+        return facts
+
+
+def _facts(outcome: Outcome) -> str:
     call, principal, grant, model, refusal = outcome.call, outcome.principal, outcome.grant, outcome.model, outcome.refusal
     facts = {
-        "time": stamp,
-        "request_id": call.id,
         "subject": printable(principal.subject) if principal else None,
         "issuer": principal.issuer if principal else None,
-        "groups_used": grant.groups_used if grant else (),
+        "groups_used": tuple(map(printable, grant.groups_used)) if grant else (),
         "client": printable(principal.client) if principal and principal.client else None,
         "peer": call.peer,
         "method": call.method,
@@ -76,15 +111,8 @@ def line(outcome: Outcome, stamp: str, now: float) -> bytes:
         "detail": printable(refusal.detail) if refusal and refusal.detail else None,
         "pool": outcome.pool or None,
         "backend": outcome.backend or None,
-        "status": outcome.status,
-        "tokens_in": outcome.tokens_in,
-        "tokens_out": outcome.tokens_out,
-        "bytes": outcome.sent,
-        "ttft_ms": round((outcome.first_byte - call.started) * 1000, 3) if outcome.first_byte else None,
-        "duration_ms": round((now - call.started) * 1000, 3),
-        "attempts": outcome.attempts,
     }
-    return orjson.dumps(facts, option=orjson.OPT_APPEND_NEWLINE)
+    return orjson.dumps(facts)[1:-1].decode()
 
 
 class AuditFile:

@@ -34,23 +34,18 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 class Lease:
-    """One call on a backend: counted from `with` to its end, exactly once."""
+    """A call on a backend: counted from `with` to its end. Keeps nothing of its own, so one serves all calls at once."""
 
-    __slots__ = ("_held", "_vitals")
+    __slots__ = ("_vitals",)
 
     def __init__(self, vitals: Vitals) -> None:
         self._vitals = vitals
-        self._held = False
 
     def __enter__(self) -> None:
-        if not self._held:
-            self._held = True
-            self._vitals.in_flight += 1
+        self._vitals.in_flight += 1
 
     def __exit__(self, *_: object) -> None:
-        if self._held:
-            self._held = False
-            self._vitals.in_flight -= 1
+        self._vitals.in_flight -= 1
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -75,6 +70,10 @@ class Backend:
     checked: frozenset[str] = frozenset()
     server_name: str = ""
     vitals: Vitals = field(default_factory=Vitals)
+    _lease: Lease = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_lease", Lease(self.vitals))
 
     @property
     def key(self) -> tuple[str, str]:
@@ -103,7 +102,7 @@ class Backend:
 
     def hold(self) -> Lease:
         """Count a call: `with backend.hold(): ...`."""
-        return Lease(self.vitals)
+        return self._lease
 
     def serves(self, model: str) -> bool:
         """True while the probes say that the backend, and this model where models are probed, is ready."""
@@ -143,22 +142,28 @@ class Pool:
         """Calls on all its backends now."""
         return sum(backend.vitals.in_flight for backend in self.backends)
 
-    def candidates(self, model: str, now: float) -> Iterator[Backend]:
-        """Who may take a call for `model`, best first, each at most once; empty when nobody may.
+    def first(self, model: str, now: float) -> Backend | None:
+        """Who should take a call for `model`; None when nobody may.
 
-        Those that refused a connection a moment ago come last. Ejected ones come only where nobody else is left:
-        an ejection never empties a pool.
+        One that refused a connection a moment ago, or is ejected, comes only where nobody else is left: an ejection
+        never empties a pool.
         """
         trusted = [
             backend
             for backend in self.backends
             if backend.vitals.trusted_from <= now and (model not in backend.checked or model in backend.vitals.ready)
         ]
-        yield from self.balancer.order(trusted)
-        doubted = [each for each in self.backends if each not in trusted and each.usable(model, now)]
-        yield from self.balancer.order(doubted)
-        if not trusted and not doubted:
-            yield from self.balancer.order([each for each in self.backends if _last_resort(each, model, now)])
+        return self.balancer.first(trusted) if trusted else next(self.rest(model, now, None), None)
+
+    def rest(self, model: str, now: float, tried: Backend | None) -> Iterator[Backend]:
+        """Who else may take it after `tried`, best first, each at most once."""
+        left = [backend for backend in self.backends if backend is not tried]
+        trusted = [each for each in left if each.vitals.trusted_from <= now and each.usable(model, now)]
+        yield from self.balancer.rest(trusted)
+        doubted = [each for each in left if each not in trusted and each.usable(model, now)]
+        yield from self.balancer.rest(doubted)
+        if not any(each.usable(model, now) for each in self.backends):
+            yield from self.balancer.rest([each for each in left if _last_resort(each, model, now)])
 
     def retry_after(self, now: float) -> int:
         """Whole seconds, 1 to 60, after which asking again may help: what `NoBackend` tells the caller."""

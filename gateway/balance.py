@@ -65,9 +65,13 @@ class RoundRobin:
         self._firsts = _Turns(seed)
         self._others = _Turns(seed)
 
-    def order(self, backends: Sequence[B]) -> Iterator[B]:
-        """Best first, each at most once. Second choices take turns of their own: retries spread evenly as well."""
-        return _drawn(self._firsts.pick, self._others.pick, backends)
+    def first(self, backends: Sequence[B]) -> B:
+        """Whose turn it is."""
+        return self._firsts.pick(backends)
+
+    def rest(self, backends: Sequence[B]) -> Iterator[B]:
+        """Second choices, best first, each once. They take turns of their own, so that retries spread evenly as well."""
+        return _drawn(self._others.pick, backends)
 
 
 class LeastConnections:
@@ -79,15 +83,13 @@ class LeastConnections:
         self._firsts = _Turns(seed)
         self._others = _Turns(seed)
 
-    def order(self, backends: Sequence[B]) -> Iterator[B]:
-        """Best first, each at most once; load is read when one is asked for."""
-        return _drawn(self._first, self._other, backends)
-
-    def _first(self, backends: Sequence[B]) -> B:
+    def first(self, backends: Sequence[B]) -> B:
+        """The emptiest."""
         return _emptiest(backends, self._firsts)
 
-    def _other(self, backends: Sequence[B]) -> B:
-        return _emptiest(backends, self._others)
+    def rest(self, backends: Sequence[B]) -> Iterator[B]:
+        """Second choices, the emptiest first, each once; load is read when one is asked for."""
+        return _drawn(lambda left: _emptiest(left, self._others), backends)
 
 
 def _emptiest(backends: Sequence[B], turns: _Turns) -> B:
@@ -102,23 +104,20 @@ def _emptiest(backends: Sequence[B], turns: _Turns) -> B:
     return tied[0] if len(tied) == 1 else turns.pick(tied)
 
 
-def _drawn(first: Callable[[Sequence[B]], B], other: Callable[[Sequence[B]], B], backends: Sequence[B]) -> Iterator[B]:
-    """The first of all, then again and again one of those that are left."""
-    if not backends:
-        return
-    best = first(backends)
-    yield best
-    left = [backend for backend in backends if backend is not best]
+def _drawn(pick: Callable[[Sequence[B]], B], backends: Sequence[B]) -> Iterator[B]:
+    """Again and again one of those that are left."""
+    left = list(backends)
     while left:
-        best = other(left)
-        left.remove(best)
+        best = pick(left)
         yield best
+        left.remove(best)
 
 
 class Balances(Protocol):
     """Something that orders backends (the seam `Balancer`, here for any kind of backend)."""
 
-    def order(self, backends: Sequence[B], /) -> Iterator[B]: ...
+    def first(self, backends: Sequence[B], /) -> B: ...
+    def rest(self, backends: Sequence[B], /) -> Iterator[B]: ...
 
 
 #: Configuration word -> balancer, built with a seed: the number of the worker, so that workers start at different ones.

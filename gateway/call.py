@@ -8,11 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 from gateway.errors import Refusal
+from gateway.tallies import CallSeries
 
 #: Header fields as (lower-case name, value) pairs, in the order they came; names repeat as they came.
 Fields = tuple[tuple[bytes, bytes], ...]
+
+
+# Notes on one head: a few steps, and those of the generation before.
+_NOTES_KEPT = 16
 
 
 class Channel(Enum):
@@ -43,13 +49,60 @@ class Dialect(Enum):
     KSERVE = "kserve"
 
 
+class FieldBlock:
+    """Fields that several messages may share. `rendered` is where a wire or door keeps how it writes them."""
+
+    __slots__ = ("fields", "rendered")
+
+    def __init__(self, fields: Fields) -> None:
+        self.fields = fields
+        self.rendered: bytes | None = None
+
+
+class Noted:
+    """Something whose bytes come again and again: a step may keep on it what follows from it alone."""
+
+    __slots__ = ()
+    derived: dict[object, Any]
+
+    def recall(self, step: object) -> Any:
+        """What `step` noted, or None."""
+        return self.derived.get(step)
+
+    def note(self, step: object, value: object) -> None:
+        """Keep `value`, which must follow from this alone."""
+        if len(self.derived) >= _NOTES_KEPT:  # reloads leave notes of steps behind that are gone
+            self.derived.clear()
+        self.derived[step] = value
+
+
 @dataclass(frozen=True, slots=True)
-class Call:
+class AnswerHead(Noted):
+    """The head of an answer; `length` in bytes, None where it is not announced. `derived`: see `Noted`."""
+
+    status: int
+    fields: Fields
+    length: int | None
+    derived: dict[object, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def value(self, name: bytes) -> bytes:
+        """The first value of the field `name` (lower case), or nothing."""
+        for key, value in self.fields:
+            if key == name:
+                return value
+        return b""
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Noted):
     """One request as it came, before anything is known about it.
 
     `path` is the raw path of the target, percent-encoding untouched and without the query; `query` is what follows `?`,
     without it, or None. `fields` never holds trailers. `peer` is the client's address, after trusted proxies.
     `started` is `time.monotonic()` at the first byte of the request.
+
+    `derived` is shared by calls on one connection whose method, target, fields (but for Content-Length) and peer are the
+    same to the byte: a step may keep there what follows from those alone (`Noted`).
     """
 
     id: str
@@ -60,6 +113,7 @@ class Call:
     fields: Fields = field(repr=False)
     peer: str
     started: float
+    derived: dict[object, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def values(self, name: bytes) -> list[bytes]:
         """All values of the field `name` (lower case), in order."""
@@ -116,11 +170,12 @@ class Grant:
     groups_used: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
 class Outcome:
-    """What became of one call; the only value that grows while the call runs. Times are `time.monotonic()` seconds."""
+    """What became of one call; the only value that grows while the call runs. Times are `time.monotonic()` seconds.
 
-    call: Call
+    `series`: where the call is counted, once its model is known. Most calls set few of these, so the defaults stand on the class and making one costs nothing.
+    """
+
     principal: Principal | None = None
     pool: str = ""
     model: ModelRef | None = None
@@ -135,3 +190,7 @@ class Outcome:
     tokens_in: int | None = None
     tokens_out: int | None = None
     refusal: Refusal | None = None
+    series: CallSeries | None = None
+
+    def __init__(self, call: Call) -> None:
+        self.call = call

@@ -36,14 +36,9 @@ class FailureReason(StrEnum):
 #: A stream that breaks off half-way is reported and metered, but a long generation may die of its own length.
 STRIKING = frozenset(FailureReason) - {FailureReason.TRUNCATED}
 
-#: Answers with which a backend (or the proxy before it) says that it cannot serve. 500 is often one bad request;
+#: Answers that count as `FailureReason.STATUS`: the backend, or a proxy before it, says that it cannot serve. 500 is often one bad request;
 #: 4xx, 429 included, is the caller's doing.
 FAILING_STATUS = frozenset({502, 503, 504})
-
-
-def failing(status: int) -> bool:
-    """True when an answer of this HTTP status counts as `FailureReason.STATUS`, False when it counts as a success."""
-    return status in FAILING_STATUS
 
 
 def room_for_one_more(total: int, ejected: int) -> bool:

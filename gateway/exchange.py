@@ -6,10 +6,9 @@ Knows: the moments of an answer and of a body. Must not know: any protocol, any 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from gateway.call import Call, Dialect, Fields
+from gateway.call import Call, Dialect, FieldBlock
 from gateway.errors import Refusal
 
 
@@ -46,6 +45,11 @@ class Body(Protocol):
         """True while everything that was taken from it can be taken again."""
         ...
 
+    @property
+    def now(self) -> bytes | None:
+        """All of it, if it came in one piece with the head: no need to wait for it."""
+        ...
+
     async def whole(self, limit: int) -> bytes:
         """All of it. Raises `TooLarge` beyond `limit` bytes (at once when announced), `BadRequest` when it breaks off."""
         ...
@@ -63,7 +67,7 @@ class Reply(Protocol):
         """True once the head was given: from here on no other answer is possible."""
         ...
 
-    def start(self, status: int, fields: Fields, length: int | None) -> None:
+    def start(self, status: int, fields: FieldBlock, length: int | None) -> None:
         """Begin the answer; `length` in bytes, or None where it is not known. `fields` are end-to-end fields only."""
         ...
 
@@ -84,8 +88,7 @@ class Reply(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(NamedTuple):
     """One call, what comes in with it, and where the answer goes."""
 
     call: Call

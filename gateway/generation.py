@@ -17,7 +17,7 @@ from gateway.admission import Admission
 from gateway.backends import Pool, build_pools
 from gateway.call import Channel, Outcome
 from gateway.fetch import Fetch
-from gateway.identity import first_of
+from gateway.identity import FirstOf
 from gateway.identity.keys import KeySet
 from gateway.identity.oidc import OidcBearer
 from gateway.identity.tokens import BearerIdentity
@@ -104,15 +104,14 @@ def build(source: Source, lasting: Lasting, previous: Generation | None) -> Gene
     pools = build_pools(settings.pools, previous.pools if previous else None, _client_context)
     key_sets = _key_sets(settings, lasting.fetch, previous)
     policy = Policy(source.rules, hide_models=settings.hide_models)
-    count = lasting.tallies.authentications
     bearer = BearerIdentity(
         [OidcBearer(issuer, keys, time.time) for issuer, keys in key_sets.items()],
         time.time,
-        lambda provider, result: count.__setitem__((provider, result), count[(provider, result)] + 1),
+        lasting.tallies.authenticated,
     )
     pipeline = Pipeline(
         resolver=HttpResolver(pools, policy.may, settings.listen.max_body, lasting.ready),
-        identify=first_of([bearer]),
+        identity=FirstOf([bearer]),
         policy=policy,
         admission=lasting.admission,
         wires=lasting.wires,
@@ -124,13 +123,19 @@ def build(source: Source, lasting: Lasting, previous: Generation | None) -> Gene
 
 
 def _key_sets(settings: Settings, fetch: Fetch, previous: Generation | None) -> dict[OidcIssuer, KeySet]:
-    kept = previous.key_sets if previous else {}
-    return {
-        issuer: kept[issuer]
-        if issuer in kept
-        else KeySet(issuer, fetch, time.monotonic, tls=_client_context(ClientTls(ca=issuer.ca)) if issuer.ca else None)
-        for issuer in settings.oidc
-    }
+    """A key set whose issuer's settings changed starts from the keys of the one before, where those still hold."""
+    before = dict(previous.key_sets) if previous else {}
+    by_name = {issuer.name: keys for issuer, keys in before.items()}
+    key_sets: dict[OidcIssuer, KeySet] = {}
+    for issuer in settings.oidc:
+        keys = before.get(issuer)
+        if keys is None:
+            context = _client_context(ClientTls(ca=issuer.ca)) if issuer.ca else None
+            keys = KeySet(issuer, fetch, time.monotonic, tls=context)
+            if issuer.name in by_name:
+                keys.adopt(by_name[issuer.name])
+        key_sets[issuer] = keys
+    return key_sets
 
 
 def _client_context(settings: ClientTls | None) -> ssl.SSLContext:

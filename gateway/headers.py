@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from ipaddress import ip_address
 
-from gateway.call import Call, Fields, Principal
+from gateway.call import AnswerHead, Call, FieldBlock, Fields, Principal
 from gateway.settings import Network
 
 # RFC 9110 §7.6.1, and those that frame one hop's message.
@@ -86,43 +87,50 @@ def _nominated(fields: Fields) -> frozenset[bytes]:
     return frozenset(option.strip().lower() for value in listed for option in value.split(b","))
 
 
+@dataclass(frozen=True, slots=True)
+class _Crossed:
+    """`traced`: the caller brought a trace."""
+
+    block: FieldBlock
+    traced: bool
+
+
 class RequestCrossing:
     """The fields of a request as they go on to a backend: stripped first, then ours added."""
 
     def __init__(self) -> None:
         self._crossing = Crossing(_HOP_BY_HOP | _IDENTITY | _ENGINE, _PREFIXES)
 
-    def outbound(self, call: Call, principal: Principal, *, name_caller: bool) -> Fields:
-        """End-to-end fields of the caller, then ours. Host, framing and the backend's credential are the wire's.
+    def outbound(self, call: Call, principal: Principal, *, name_caller: bool) -> tuple[FieldBlock, Fields]:
+        """End-to-end fields of the caller and of ours that come again with the next request, and those of this one.
 
-        `name_caller`: tell the backend who called (`X-Gateway-Subject`, `X-Gateway-Groups`).
+        Host, framing and the backend's credential are the wire's. `name_caller`: tell the backend who called
+        (`X-Gateway-Subject`, `X-Gateway-Groups`).
         """
-        crosses = self._crossing.crosses
-        fields = [field for field in call.fields if crosses(field[0])]
-        nominated = _nominated(call.fields)
-        if nominated:
-            fields = [field for field in fields if field[0] not in nominated]
-        traced = False
-        host = b""
-        for name, value in call.fields:
-            if name == b"host":
-                host = value
-            elif name == b"traceparent" and _TRACEPARENT.fullmatch(value):
-                traced = True
+        crossing: _Crossed | None = call.recall(self)
+        if crossing is None:
+            crossing = self._crossed(call)
+            call.note(self, crossing)
         identifier = call.id.encode("ascii")
+        fields: Fields = ((b"x-request-id", identifier),)
+        if not crossing.traced:
+            fields = (*fields, (b"traceparent", b"00-%b-%b-00" % (identifier, identifier[16:])))
+        return crossing.block, (*fields, *_identity_fields(principal)) if name_caller else fields
+
+    def _crossed(self, call: Call) -> _Crossed:
+        """What follows from the head and the caller's address alone."""
+        crosses, nominated = self._crossing.crosses, _nominated(call.fields)
+        fields = [field for field in call.fields if crosses(field[0]) and field[0] not in nominated]
+        traced = any(name == b"traceparent" and _TRACEPARENT.fullmatch(value) for name, value in fields)
         if not traced:
             fields = [field for field in fields if field[0] not in (b"traceparent", b"tracestate")]
-            fields.append((b"traceparent", b"00-%b-%b-00" % (identifier, identifier[16:])))
         fields += (
-            (b"x-request-id", identifier),
             (b"x-forwarded-for", call.peer.encode("ascii")),
             (b"x-forwarded-proto", b"https"),
-            (b"x-forwarded-host", host),
+            (b"x-forwarded-host", call.value(b"host") or b""),
             _VIA,
         )
-        if name_caller:
-            fields += _identity_fields(principal)
-        return tuple(fields)
+        return _Crossed(FieldBlock(tuple(fields)), traced)
 
 
 def _identity_fields(principal: Principal) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
@@ -147,13 +155,14 @@ class AnswerCrossing:
     def __init__(self) -> None:
         self._crossing = Crossing(*_answer_crossing)
 
-    def outbound(self, fields: Fields) -> Fields:
+    def outbound(self, head: AnswerHead) -> FieldBlock:
         """End-to-end fields, in order, repeated ones kept; framing is the door's."""
-        crosses = self._crossing.crosses
-        passed = tuple([field for field in fields if crosses(field[0])])
-        if (nominated := _nominated(fields)) and not nominated <= {b"close", b"keep-alive"}:
-            passed = tuple(field for field in passed if field[0] not in nominated)
-        return passed
+        block: FieldBlock | None = head.recall(self)
+        if block is None:
+            crosses, nominated = self._crossing.crosses, _nominated(head.fields)
+            block = FieldBlock(tuple(field for field in head.fields if crosses(field[0]) and field[0] not in nominated))
+            head.note(self, block)
+        return block
 
 
 def client_address(peer: str, fields: Iterable[tuple[bytes, bytes]], trusted: tuple[Network, ...]) -> str:

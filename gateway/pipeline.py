@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol
 
 from gateway.admission import Admission
 from gateway.backends import Backend, Pool
 from gateway.budget import Retry
-from gateway.call import Call, Channel, Grant, Outcome, Principal
-from gateway.ejection import FailureReason, failing
+from gateway.call import Call, Channel, FieldBlock, Grant, Outcome, Principal
+from gateway.ejection import FAILING_STATUS, FailureReason
 from gateway.errors import (
     ClientGone,
     ConnectFailed,
@@ -51,6 +52,13 @@ _FAILURES: Mapping[type[Refusal], FailureReason] = {
 }
 
 
+class Identify(Protocol):
+    """The step: like `seams.Identity`, but for everybody. `identify` raises `Unidentified`."""
+
+    def recall(self, call: Call) -> Principal | None: ...
+    async def identify(self, call: Call) -> Principal: ...
+
+
 class Pipeline:
     """One generation of the path: built once from a configuration, used by every call that begins under it."""
 
@@ -58,7 +66,7 @@ class Pipeline:
         self,
         *,
         resolver: Resolver,
-        identify: Callable[[Call], Awaitable[Principal]],
+        identity: Identify,
         policy: Authorize,
         admission: Admission,
         wires: Mapping[Channel, Wire],
@@ -67,7 +75,7 @@ class Pipeline:
         timeouts: Timeouts,
     ) -> None:
         self._resolver = resolver
-        self._identify = identify
+        self._identity = identity
         self._policy = policy
         self._admission = admission
         self._wires = wires
@@ -96,14 +104,16 @@ class Pipeline:
         if (open_answer := self._resolver.open(call)) is not None:
             _give(exchange.reply, open_answer, outcome)
             return
-        outcome.principal = principal = await self._identify(call)
+        outcome.principal = principal = self._identity.recall(call) or await self._identity.identify(call)
         asked = await self._resolver.resolve(call, exchange.body)
         if not isinstance(asked, Resolved):
             _give(exchange.reply, asked.answer(principal), outcome)
             return
-        outcome.pool, outcome.model = asked.pool.name, asked.needs[0]
+        pool, model = asked.pool.name, asked.needs[0]
+        outcome.pool, outcome.model = pool, model
+        outcome.series = self._tallies.series(pool, model.name, model.operation.value)
         outcome.grant = grant = self._grant(principal, asked)
-        with self._admission.admit(grant, asked.pool.name):
+        with self._admission.admit(grant, pool):
             await self._relay(exchange, asked, grant, outcome)
 
     def _grant(self, principal: Principal, asked: Resolved) -> Grant:
@@ -117,9 +127,8 @@ class Pipeline:
     async def _relay(self, exchange: Exchange, asked: Resolved, grant: Grant, outcome: Outcome) -> None:
         call, reply, pool = exchange.call, exchange.reply, asked.pool
         outbound = self._prepare(exchange, asked, grant)
-        series = self._tallies.series(pool.name, grant.model.name, grant.model.operation.value)
         attempts = _Attempts(pool, grant.model.name, outbound, exchange.body)
-        relay = Relay(reply, outcome, series, asked.usage, self._inbound, attempts.another)
+        relay = Relay(reply, outcome, asked.usage, self._inbound, attempts.another)
         wire = self._wires[call.channel]
         try:
             while (backend := attempts.next()) is not None:
@@ -135,7 +144,10 @@ class Pipeline:
                         raise
                     self._tallies.retries[(pool.name, refusal.code if reason is None else reason.value)] += 1
                     continue
-                _judge(pool, backend, outcome.status)
+                if outcome.status in FAILING_STATUS:
+                    pool.failed(backend, FailureReason.STATUS, time.monotonic())
+                else:
+                    pool.succeeded(backend, time.monotonic())
                 return
             raise NoBackend(retry_after=pool.retry_after(time.monotonic()))
         except Refusal as refusal:
@@ -147,16 +159,11 @@ class Pipeline:
             relay.settle()
 
     def _prepare(self, exchange: Exchange, asked: Resolved, grant: Grant) -> Outbound:
-        settings = asked.pool.settings
+        call, settings, timeouts = exchange.call, asked.pool.settings, self._timeouts
+        shared, fields = self._outbound.outbound(call, grant.principal, name_caller=settings.identity_headers)
+        first_byte, idle = settings.first_byte or timeouts.first_byte, settings.idle or timeouts.idle
         return Outbound(
-            exchange.call.method,
-            asked.target,
-            self._outbound.outbound(exchange.call, grant.principal, name_caller=settings.identity_headers),
-            asked.payload,
-            exchange.body,
-            asked.limit,
-            settings.first_byte or self._timeouts.first_byte,
-            settings.idle or self._timeouts.idle,
+            call.method, asked.target, shared, fields, asked.payload, exchange.body, asked.limit, first_byte, idle
         )
 
     def _refuse(self, exchange: Exchange, outcome: Outcome, refusal: Refusal) -> None:
@@ -172,25 +179,22 @@ class Pipeline:
 class _Attempts:
     """Which backends one call tries: best first, each once, and again only while the rules allow it."""
 
-    __slots__ = ("_body", "_candidates", "_left", "_next", "_payload", "_pool", "_retries", "_taken")
+    __slots__ = ("_body", "_left", "_model", "_next", "_payload", "_pool", "_rest", "_retries", "_tried")
 
     def __init__(self, pool: Pool, model: str, outbound: Outbound, body: Body) -> None:
         self._pool = pool
-        self._candidates: Iterator[Backend] = pool.candidates(model, time.monotonic())
+        self._model = model
         self._payload = outbound.payload
         self._body = body
-        self._left = _RETRIES + 1
-        self._next: Backend | None = None
-        self._taken: Retry | None = None
-        self._retries: list[Retry] = []
+        self._left = _RETRIES
+        self._tried = self._next = pool.first(model, time.monotonic())
+        self._rest: Iterator[Backend] | None = None
+        self._retries: list[Retry] | None = None
 
     def next(self) -> Backend | None:
         """The backend to try now, or None."""
-        if self._left == 0:
-            return None
-        self._left -= 1
         backend, self._next = self._next, None
-        return backend or next(self._candidates, None)
+        return backend
 
     def another(self) -> bool:
         """Whether one more attempt is allowed: there is a backend, the body can be sent again, the budget has room."""
@@ -198,16 +202,20 @@ class _Attempts:
             return True
         if self._left == 0 or (self._payload is None and not self._body.replayable):
             return False
-        backend = next(self._candidates, None)
-        if backend is None or (retry := self._pool.budget.try_take()) is None:
+        if self._rest is None:
+            self._rest = self._pool.rest(self._model, time.monotonic(), self._tried)
+            self._retries = []
+        backend = next(self._rest, None)
+        if backend is None or self._retries is None or (retry := self._pool.budget.try_take()) is None:
             return False
         self._retries.append(retry)
+        self._left -= 1
         self._next = backend
         return True
 
     def close(self) -> None:
         """Give the budget back."""
-        for retry in self._retries:
+        for retry in self._retries or ():
             retry.release()
 
 
@@ -216,16 +224,9 @@ def _give(reply: Reply, answer: OwnAnswer, outcome: Outcome) -> None:
     fields = ((b"content-type", b"application/json"), *answer.fields) if answer.body else answer.fields
     outcome.first_byte = time.monotonic()
     outcome.sent = len(answer.body)
-    reply.start(answer.status, fields, len(answer.body))
+    reply.start(answer.status, FieldBlock(fields), len(answer.body))
     reply.send(answer.body)
     reply.end()
-
-
-def _judge(pool: Pool, backend: Backend, status: int) -> None:
-    if failing(status):
-        pool.failed(backend, FailureReason.STATUS, time.monotonic())
-    else:
-        pool.succeeded(backend, time.monotonic())
 
 
 def _failure(refusal: Refusal) -> FailureReason | None:

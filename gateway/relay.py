@@ -11,25 +11,23 @@ from collections.abc import Callable
 
 from gateway import dialects, usage
 from gateway.backends import Backend
-from gateway.call import Dialect, Fields, Outcome
+from gateway.call import AnswerHead, Dialect, Outcome
 from gateway.ejection import FAILING_STATUS
 from gateway.errors import Refusal, Truncated, UpstreamBusy
-from gateway.exchange import Flow, Reply
+from gateway.exchange import Reply
 from gateway.headers import AnswerCrossing
 from gateway.seams import UsageKind
-from gateway.tallies import CallSeries
 
 
 class Relay:
     """Implements `seams.Answer` for one call, over all its attempts."""
 
-    __slots__ = ("_another", "_backend", "_crossing", "_kind", "_last", "_outcome", "_reply", "_series", "_streamed", "usage")
+    __slots__ = ("_another", "_backend", "_crossing", "_kind", "_last", "_outcome", "_reply", "_streamed", "feeds_from", "usage")
 
     def __init__(
         self,
         reply: Reply,
         outcome: Outcome,
-        series: CallSeries,
         kind: UsageKind,
         crossing: AnswerCrossing,
         another: Callable[[], bool],
@@ -37,37 +35,39 @@ class Relay:
         """`another`: whether one more backend may be tried in place of a 502, 503 or 504."""
         self._reply = reply
         self._outcome = outcome
-        self._series = series
         self._kind = kind
         self._crossing = crossing
         self._another = another
         self._backend: Backend | None = None
         self._streamed = False
         self._last = 0.0
+        self.feeds_from = reply.feeds_from
         self.usage: usage.UsageReader | None = None
 
     def attempt(self, backend: Backend) -> None:
         """The next answer comes from `backend`."""
         self._backend = backend
 
-    def head(self, status: int, fields: Fields, length: int | None) -> None:
-        outcome = self._outcome
+    def head(self, head: AnswerHead) -> None:
+        outcome, status = self._outcome, head.status
         if status in FAILING_STATUS:
-            self._rest(fields)
+            self._rest(head)
             if self._another():
                 raise UpstreamBusy(detail=f"answered {status}")
         outcome.status = status
         outcome.first_byte = self._last = time.monotonic()
         if status == 200:
-            content_type = coding = b""
-            for name, value in fields:
-                if name == b"content-type":
-                    content_type = value
-                elif name == b"content-encoding":
-                    coding = value
-            self._streamed = content_type.startswith(b"text/event-stream")
-            self.usage = usage.reader_for(self._kind, content_type, coding)
-        self._reply.start(status, self._crossing.outbound(fields), length)
+            noted: tuple[bool, Callable[[], usage.UsageReader] | None] | None = head.recall(self._kind)
+            if noted is None:
+                content_type = head.value(b"content-type")
+                noted = (
+                    content_type.startswith(b"text/event-stream"),
+                    usage.reader_for(self._kind, content_type, head.value(b"content-encoding")),
+                )
+                head.note(self._kind, noted)
+            self._streamed, make = noted
+            self.usage = make() if make is not None else None
+        self._reply.start(status, self._crossing.outbound(head), head.length)
 
     def data(self, piece: bytes) -> None:
         self._outcome.sent += len(piece)
@@ -77,18 +77,15 @@ class Relay:
 
     def flush(self) -> None:
         self._reply.flush()
-        if self._streamed:
+        if self._streamed and self._outcome.series is not None:
             now = time.monotonic()
-            self._series.gaps.observe(now - self._last)
+            self._outcome.series.gaps.observe(now - self._last)
             self._last = now
 
     def end(self, *, delimited: bool) -> None:
         if not delimited and self._streamed and self.usage is not None and not self.usage.complete:
             raise Truncated(detail="the connection ended before the stream's last event")
         self._reply.end()
-
-    def feeds_from(self, flow: Flow | None) -> None:
-        self._reply.feeds_from(flow)
 
     def cut(self, refusal: Refusal, dialect: Dialect) -> None:
         """The answer had begun and breaks off: an error event where an event may stand, and never a proper end."""
@@ -106,9 +103,9 @@ class Relay:
             outcome.counts_tokens = True
             outcome.tokens_in, outcome.tokens_out = reader.tokens_in, reader.tokens_out
 
-    def _rest(self, fields: Fields) -> None:
+    def _rest(self, head: AnswerHead) -> None:
         """RFC 9110 §10.2.3: a backend that says when to come back is left alone until then."""
-        value = next((value for name, value in fields if name == b"retry-after"), b"")
+        value = head.value(b"retry-after")
         if value.isdigit() and self._backend is not None:
             now = time.monotonic()
             self._backend.rest_until(now + min(int(value), 3600), now)

@@ -6,7 +6,8 @@ Must not know: how a body or a name is read (`sources`), what rules of the polic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import NoReturn
 
@@ -18,7 +19,7 @@ from gateway.exchange import Body
 from gateway.models import Catalogue, Face
 from gateway.rules import ANY, Default, Found, Row, Table, shipped
 from gateway.seams import OwnAnswer, OwnPage, Resolved
-from gateway.sources import READERS, Ask
+from gateway.sources import READERS, Ask, asked
 
 May = Callable[[Principal, ModelRef], bool]
 
@@ -33,6 +34,20 @@ _ALWAYS = frozenset({_MODELS, _MODEL})
 
 # JSON members by which a body names something else than a model; nothing reads those, so the rows stay closed.
 _READABLE = frozenset({"", "model", "voice"})
+
+
+_Reading = tuple[Ask, Callable[[Ask, Body], Awaitable[Resolved]]]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPageHere:
+    """The route leads to a page of the gateway."""
+
+    page: OwnPage
+
+    async def given(self) -> OwnPage:
+        """The page, without waiting."""
+        return self.page
 
 
 class HttpResolver:
@@ -66,19 +81,30 @@ class HttpResolver:
         probe = self._open.get((call.method, call.path))
         return probe() if probe is not None else None
 
-    async def resolve(self, call: Call, body: Body) -> Resolved | OwnPage:
+    def resolve(self, call: Call, body: Body) -> Awaitable[Resolved | OwnPage]:
         """What is asked for. Raises what `seams.Resolver` lists; a body is read only where the path is open."""
+        reading: _Reading | OwnPageHere | None = call.recall(self)
+        if reading is None:
+            reading = self._reading(call)
+            call.note(self, reading)
+        if isinstance(reading, OwnPageHere):
+            return reading.given()
+        ask, reader = reading
+        return reader(ask, body)
+
+    def _reading(self, call: Call) -> _Reading | OwnPageHere:
+        """What the head says: what is asked and how to read the rest, or a page of ours."""
         face = self._catalogue.face(call.path)
         path = call.path.removeprefix(face.prefix)
         found = self._find(call, face, path)
         row = found.row
         if (page := self._pages.get(row.pattern.pattern)) is not None:
-            return page(face, path)
+            return OwnPageHere(page(face, path))
         reader = READERS.get(row.source)
         if reader is None or row.field not in _READABLE or row.default is Default.PROBE:
             _closed("nothing reads where this route names its model")
         pools = self._candidates(face, row, path)
-        return await reader(Ask(call, face, path, found, pools, self._max_body), body)
+        return asked(call, face, path, found, pools, self._max_body), reader
 
     def _find(self, call: Call, face: Face, path: str) -> Found:
         table = self._tables[face.prefix]

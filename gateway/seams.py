@@ -13,19 +13,23 @@ Must not know: any implementation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gateway.backends import Backend, Pool
-from gateway.call import Call, Dialect, Fields, Grant, ModelRef, Principal
+from gateway.call import AnswerHead, Call, Dialect, FieldBlock, Fields, Grant, ModelRef, Principal
 from gateway.exchange import Body, Flow
 
 
 class Identity(Protocol):
     """Says who calls. Three answers that must not blur: a `Principal`; None = not my kind of credential, ask the next;
     `Unidentified` raised = mine, and bad, stop. A provider that cannot be asked raises `IdentityUnavailable`."""
+
+    def recall(self, call: Call) -> Principal | None:
+        """A caller who was identified a moment ago and still holds, without waiting; None says nothing."""
+        ...
 
     async def identify(self, call: Call) -> Principal | None: ...
 
@@ -38,8 +42,7 @@ class UsageKind(Enum):
     ANTHROPIC = "anthropic"
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(NamedTuple):
     """What a call asks for and exactly what would be sent on.
 
     `needs`: each of these must be granted; the first is the one that is accounted. `target` is path and query as they go
@@ -80,8 +83,8 @@ class Resolver(Protocol):
         """What anybody gets at this exact path and method (health), else None."""
         ...
 
-    async def resolve(self, call: Call, body: Body) -> Resolved | OwnPage:
-        """Raises `BadRequest`, `AmbiguousModel`, `UnknownModel`, `NotFound`, `TooLarge`, `UnsupportedMedia`."""
+    def resolve(self, call: Call, body: Body) -> Awaitable[Resolved | OwnPage]:
+        """Raises, at once or when awaited, `BadRequest`, `AmbiguousModel`, `UnknownModel`, `NotFound`, `TooLarge`, `UnsupportedMedia`."""
         ...
 
 
@@ -92,15 +95,21 @@ class Authorize(Protocol):
 
 
 class Balancer(Protocol):
-    """Orders backends for a call, best first, each at most once. Its state is only its own cursor."""
+    """Orders backends for a call. Its state is only its own cursor."""
 
-    def order(self, backends: Sequence[Backend]) -> Iterator[Backend]: ...
+    def first(self, backends: Sequence[Backend]) -> Backend:
+        """The best of them; there is at least one."""
+        ...
+
+    def rest(self, backends: Sequence[Backend]) -> Iterator[Backend]:
+        """For a call that has to be sent again: best first, each once."""
+        ...
 
 
 class Answer(Protocol):
     """What a wire gives its answer to, as it comes: head, data and flush any number of times, end."""
 
-    def head(self, status: int, fields: Fields, length: int | None) -> None:
+    def head(self, head: AnswerHead) -> None:
         """Raises `UpstreamBusy` instead of beginning, when another backend is to be tried."""
         ...
 
@@ -115,15 +124,16 @@ class Answer(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Outbound:
+class Outbound(NamedTuple):
     """A request as it goes to a backend. `payload` None: stream `body`, at most `limit` bytes.
 
+    `shared` are fields that come again with the caller's next request, `fields` those of this one.
     `first_byte` and `idle` are seconds: how long the backend may be silent before its answer begins, and within it.
     """
 
     method: str
     target: bytes
+    shared: FieldBlock
     fields: Fields
     payload: bytes | None
     body: Body

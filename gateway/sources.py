@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gateway import formbody, jsonbody, paths
 from gateway.backends import Pool
 from gateway.call import Call, ModelRef, Operation
 from gateway.errors import AmbiguousModel, BadRequest, NotFound, TooLarge, UnknownModel
 from gateway.exchange import Body
-from gateway.media import require_form, require_json
+from gateway.media import Media, require_form, require_json
 from gateway.models import Face, Served
 from gateway.rules import Default, Found, Row, Source
 from gateway.seams import Resolved, UsageKind
@@ -31,6 +31,8 @@ _KEPT = ("previous_response_id", "conversation")
 
 # Other members and form fields by which some engine takes a model or an adapter.
 _NAMING = ("lora_path", "model_id", "model_name")
+
+_WATCHED = frozenset((*_KEPT, *_NAMING))
 
 # Form values of `stream` that every server reads as false.
 _FALSE = frozenset({"false", "False", "0"})
@@ -48,20 +50,45 @@ _COUNTS_NOTHING = "/v1/messages/count_tokens"
 class Ask:
     """A request with the row that fits it. `path` stands behind the prefix; `pools` are those that may be meant.
 
-    `largest` is the body size in bytes that any pool takes which sets no `max_body` of its own.
+    `largest` is the body size in bytes that any pool takes which sets no `max_body` of its own; `most` what some of the pools
+    takes. All of it follows from the head of the request, `media` too: what a form said of itself.
     """
 
-    call: Call
     face: Face
     path: str
+    query: str | None
     found: Found
+    row: Row
     pools: tuple[Pool, ...]
     largest: int
+    most: int
+    target: bytes
+    usage: UsageKind
+    media: Media | None
+    plans: dict[tuple[str | None, bool], Plan] = field(default_factory=dict)
 
-    @property
-    def row(self) -> Row:
-        """The row that fits."""
-        return self.found.row
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where a JSON call for one model goes; there are as many as there are configured names, streamed or not."""
+
+    sent: str
+    needs: tuple[ModelRef, ...]
+    pool: Pool
+    limit: int
+
+
+def asked(call: Call, face: Face, path: str, found: Found, pools: tuple[Pool, ...], largest: int) -> Ask:
+    """What the head of a request asks. Raises `BadRequest` or `UnsupportedMedia` for a body that could not be read."""
+    row, media = found.row, None
+    if row.source is Source.JSON:
+        require_json(call.fields)
+    elif row.source is Source.FORM:
+        media = require_form(call.fields)
+    most = max((limit(pool, largest) for pool in pools), default=0)
+    return Ask(
+        face, path, call.query, found, row, pools, largest, most, _target(path, call.query), _usage(row), media
+    )
 
 
 def limit(pool: Pool, largest: int) -> int:
@@ -71,22 +98,36 @@ def limit(pool: Pool, largest: int) -> int:
 
 async def from_json(ask: Ask, body: Body) -> Resolved:
     """The model is a member of a JSON body; absent, it is the only one there is, and is written in."""
-    require_json(ask.call.fields)
-    content = await body.whole(_limit_of_all(ask))
+    content = body.now
+    if content is None or len(content) > ask.most:
+        content = await body.whole(ask.most)
     peeked = jsonbody.peek(content)
+    plan = ask.plans.get((peeked.model, peeked.stream))
+    if plan is None:
+        plan = ask.plans[(peeked.model, peeked.stream)] = _plan(ask, peeked)
+    sent = plan.sent
+    _refuse_others(peeked.fields, sent)
+    payload = content if peeked.model == sent else jsonbody.rewrite(content, sent)
+    if len(payload) > plan.limit:
+        raise TooLarge
+    return Resolved(plan.needs, plan.pool, ask.target, payload, plan.limit, ask.usage)
+
+
+def _plan(ask: Ask, peeked: jsonbody.Peeked) -> Plan:
     served = _served(ask, peeked.model)
-    _refuse_others(peeked.fields, served.sent)
     operation = Operation.STREAM if ask.row.starred and peeked.stream else _operation(ask.row)
-    payload = content if peeked.model == served.sent else jsonbody.rewrite(content, served.sent)
-    return _with_body(ask, served, operation, payload)
+    if ask.query is not None:
+        paths.agree(ask.query, frozenset({served.sent}))
+    return Plan(served.sent, _needs(ask.row, served, operation), served.pool, limit(served.pool, ask.largest))
 
 
 async def from_form(ask: Ask, body: Body) -> Resolved:
     """The model is a field of a form, or what stands before the first dot of a voice."""
-    media = require_form(ask.call.fields)
-    content = await body.whole(_limit_of_all(ask))
+    if ask.media is None:
+        raise NotFound(detail="the rule reads a form where none was announced")
+    content = await body.whole(ask.most)
     name = ask.row.field
-    form = formbody.read(media, content, frozenset({name, "stream", *_KEPT, *_NAMING}))
+    form = formbody.read(ask.media, content, frozenset({name, "stream", *_KEPT, *_NAMING}))
     given = form.values.get(name)
     voiced = name == "voice"
     asked, dot, rest = given.partition(".") if given is not None and voiced else (given, "", "")
@@ -111,7 +152,7 @@ async def from_path(ask: Ask, body: Body) -> Resolved:
         raise UnknownModel(param="model")
     served = _one_of(ask, _named(ask, name))
     path = ask.path if name == served.sent else _renamed(ask, match, served)
-    paths.agree(ask.call.query, frozenset({served.sent}))
+    paths.agree(ask.query, frozenset({served.sent}))
     needs = _needs(ask.row, served, _operation(row), version)
     return _unread(ask, served.pool, needs, path, body)
 
@@ -128,7 +169,7 @@ async def from_pool(ask: Ask, body: Body) -> Resolved:
     operation, explicit = _operation(ask.row), _explicit(ask.row)
     models = pool.settings.models
     sent = frozenset(model.backend_name or model.name for model in models)
-    paths.agree(ask.call.query, sent if len(sent) == 1 else frozenset())
+    paths.agree(ask.query, sent if len(sent) == 1 else frozenset())
     needs = tuple(ModelRef(model.name, operation, explicit=explicit) for model in models)
     return _unread(ask, pool, needs, ask.path, body)
 
@@ -205,6 +246,8 @@ def _needs(row: Row, served: Served, operation: Operation, version: str | None =
 
 def _refuse_others(given: Mapping[str, object], sent: str) -> None:
     """Refuse what names a model besides `model`, unless it is the same, and ids of what is kept for somebody."""
+    if _WATCHED.isdisjoint(given):
+        return
     for name in _KEPT:
         if given.get(name) is not None:
             raise NotFound(
@@ -215,26 +258,21 @@ def _refuse_others(given: Mapping[str, object], sent: str) -> None:
             raise AmbiguousModel(f"'{name}' names another model than 'model'; leave it out.", param=name)
 
 
-def _limit_of_all(ask: Ask) -> int:
-    return max((limit(pool, ask.largest) for pool in ask.pools), default=0)
-
-
 def _with_body(ask: Ask, served: Served, operation: Operation, payload: bytes) -> Resolved:
-    paths.agree(ask.call.query, frozenset({served.sent}))
+    if ask.query is not None:
+        paths.agree(ask.query, frozenset({served.sent}))
     most = limit(served.pool, ask.largest)
     if len(payload) > most:
         raise TooLarge
-    needs = _needs(ask.row, served, operation)
-    return Resolved(needs, served.pool, _target(ask, ask.path), payload, most, _usage(ask.row))
+    return Resolved(_needs(ask.row, served, operation), served.pool, ask.target, payload, most, ask.usage)
 
 
 def _unread(ask: Ask, pool: Pool, needs: tuple[ModelRef, ...], path: str, body: Body) -> Resolved:
     payload = b"" if body.length == 0 else None
-    return Resolved(needs, pool, _target(ask, path), payload, limit(pool, ask.largest), UsageKind.NONE)
+    return Resolved(needs, pool, _target(path, ask.query), payload, limit(pool, ask.largest), UsageKind.NONE)
 
 
-def _target(ask: Ask, path: str) -> bytes:
-    query = ask.call.query
+def _target(path: str, query: str | None) -> bytes:
     return (path if query is None else f"{path}?{query}").encode("ascii")
 
 

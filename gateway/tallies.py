@@ -66,6 +66,10 @@ class Tallies:
         self.unsolicited: defaultdict[tuple[str, str], int] = defaultdict(int)
         self.audit_lost = 0
 
+    def authenticated(self, provider: str, result: str) -> None:
+        """A credential was looked at."""
+        self.authentications[(provider, result)] += 1
+
     def series(self, pool: str, model: str, operation: str) -> CallSeries:
         """The series of one (pool, model, operation); empty strings where a call stopped before it was known."""
         key = (pool, model, operation)

@@ -7,6 +7,8 @@ Must not know: accounting, HTTP beyond a media type, how the answer is relayed.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from gateway import sse
@@ -69,8 +71,8 @@ class UsageReader(Protocol):
         ...
 
 
-def reader_for(kind: UsageKind, content_type: bytes, coding: bytes = b"") -> UsageReader | None:
-    """Who watches an answer of this media type; None where nobody could: another type, or a content coding.
+def reader_for(kind: UsageKind, content_type: bytes, coding: bytes = b"") -> Callable[[], UsageReader] | None:
+    """What makes the watcher of an answer of this media type; None where nobody could watch: another type, or a coding.
 
     An event stream without counts is watched for its edges, and is whole at each of them.
     """
@@ -78,8 +80,8 @@ def reader_for(kind: UsageKind, content_type: bytes, coding: bytes = b"") -> Usa
     if coding.strip().lower() not in {b"", b"identity"}:
         return None
     if media == b"text/event-stream":
-        return Events(ends=kind is not UsageKind.NONE)
-    return Document() if media == b"application/json" and kind is not UsageKind.NONE else None
+        return partial(Events, ends=kind is not UsageKind.NONE)
+    return Document if media == b"application/json" and kind is not UsageKind.NONE else None
 
 
 class _Counts:

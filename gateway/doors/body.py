@@ -45,6 +45,8 @@ class IncomingBody:
 
     # -- the path reads
 
+    now = None
+
     async def whole(self, limit: int) -> bytes:
         """All of it, at most `limit` bytes. Raises `TooLarge`, or `BadRequest` when it breaks off."""
         if (self.length or 0) > limit or self.received > limit:
@@ -142,6 +144,57 @@ class IncomingBody:
         if self.received > REPLAY_LIMIT:
             self.replayable = False
             self._pieces = []
+
+
+class WholeBody:
+    """A body that came in one piece with its head. Implements `exchange.Body`."""
+
+    __slots__ = ("length", "now")
+
+    complete = True
+    replayable = True
+    wanted = False
+
+    def __init__(self, content: bytes) -> None:
+        self.now = content
+        self.length = len(content)
+
+    @property
+    def received(self) -> int:
+        """Bytes that came."""
+        return self.length
+
+    async def whole(self, limit: int) -> bytes:
+        """All of it. Raises `TooLarge`."""
+        if self.length > limit:
+            raise _too_large(limit)
+        return self.now
+
+    def stream(self, sink: Sink, limit: int) -> Flow:
+        """All of it, at once."""
+        if self.length > limit:
+            sink.failed(_too_large(limit))
+        else:
+            if self.now:
+                sink.data(self.now)
+            sink.end()
+        return _STILL
+
+    def leave(self) -> None:
+        """Nobody reads on."""
+
+    def broke_off(self, refusal: Refusal | None = None) -> None:
+        """It cannot: it is complete."""
+
+
+class _Still:
+    """A flow of nothing."""
+
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+
+
+_STILL = _Still()
 
 
 def _too_large(limit: int) -> TooLarge:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from gateway.call import Call, Channel, Dialect, Outcome
 from gateway.deadline import Deadline
-from gateway.doors.body import IncomingBody
+from gateway.doors.body import IncomingBody, WholeBody
 from gateway.doors.reply import HttpReply
 from gateway.drive import Drive
 from gateway.errors import ClientGone, Refusal, RequestTimeout, Stopping
@@ -52,7 +52,7 @@ class Incoming:
     """One request on a connection, from its head to its answer."""
 
     call: Call
-    body: IncomingBody
+    body: IncomingBody | WholeBody
     reply: HttpReply
     drive: Drive | None = None
 
@@ -138,6 +138,9 @@ class ClientConnection(asyncio.Protocol):
         self._queue: deque[Incoming] = deque()
         self._current: Incoming | None = None
         self._newest: Incoming | None = None
+        self._receiving: IncomingBody | None = None
+        self._last: Call | None = None
+        self._last_head: RequestHead | None = None
         self._refusal: Refusal | None = None
         self._feeder: Flow | None = None
         self._started = 0.0
@@ -190,25 +193,32 @@ class ClientConnection(asyncio.Protocol):
     # -- the reader calls these
 
     def on_request(self, head: RequestHead) -> None:
-        door = self._door
-        path, mark, query = head.target.partition("?")
-        call = Call(
-            door.new_id(),
-            Channel.HTTP,
-            head.method,
-            path,
-            query if mark else None,
-            head.fields,
-            client_address(self._peer, head.fields, door.settings.trusted_proxies),
-            self._started,
-        )
         body = IncomingBody(head.length, self, self._allow if head.expects_continue else None)
+        self._receiving = body
+        self._queue_up(self._call(head), head, body)
+
+    def on_request_again(self, head: RequestHead, content: bytes) -> None:
+        last = self._last
+        if head is self._last_head and last is not None:
+            call = Call(
+                self._door.new_id(), Channel.HTTP, last.method, last.path, last.query, last.fields, last.peer, self._started, last.derived
+            )
+        else:
+            call = self._call(head)
+        self._queue_up(call, head, WholeBody(content))
+        self._started = time.monotonic()
+
+    def _call(self, head: RequestHead) -> Call:
+        path, mark, query = head.target.partition("?")
+        peer = client_address(self._peer, head.fields, self._door.settings.trusted_proxies)
+        return Call(
+            self._door.new_id(), Channel.HTTP, head.method, path, query if mark else None, head.fields, peer, self._started
+        )
+
+    def _queue_up(self, call: Call, head: RequestHead, body: IncomingBody | WholeBody) -> None:
+        self._last, self._last_head = call, head
         reply = HttpReply(
-            self,
-            request_id=call.id,
-            head_only=head.method == "HEAD",
-            old=head.http_1_0,
-            persist=head.keep_alive,
+            self, request_id=call.id, head_only=head.method == "HEAD", old=head.http_1_0, persist=head.keep_alive
         )
         self._newest = incoming = Incoming(call, body, reply)
         self._queue.append(incoming)
@@ -216,12 +226,13 @@ class ClientConnection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def on_request_data(self, piece: bytes) -> None:
-        assert self._newest is not None  # noqa: S101  the reader gives the head first
-        self._newest.body.arrived(piece)
+        assert self._receiving is not None  # noqa: S101  the reader gives the head first
+        self._receiving.arrived(piece)
 
     def on_request_end(self) -> None:
-        assert self._newest is not None  # noqa: S101  the reader gives the head first
-        self._newest.body.finished()
+        assert self._receiving is not None  # noqa: S101  the reader gives the head first
+        self._receiving.finished()
+        self._receiving = None
         self._started = time.monotonic()
 
     # -- the reply calls these
@@ -336,7 +347,9 @@ class ClientConnection(asyncio.Protocol):
         call = Call(door.new_id(), Channel.HTTP, "", "", None, (), self._peer, self._started or time.monotonic())
         reply = HttpReply(self, request_id=call.id, head_only=False, old=False, persist=False)
         reply.fail(refusal, Dialect.OPENAI)
-        door.account(Outcome(call, refusal=refusal, status=refusal.status))
+        outcome = Outcome(call)
+        outcome.refusal, outcome.status = refusal, refusal.status
+        door.account(outcome)
 
     def _close_soon(self, *, everything_read: bool) -> None:
         """Close when the answer is out. Closing with unread bytes resets the connection and could lose the answer."""

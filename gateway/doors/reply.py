@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from gateway import dialects
-from gateway.call import Dialect, Fields
+from gateway.call import Dialect, FieldBlock
 from gateway.errors import Refusal
 from gateway.exchange import Flow
 from gateway.http1 import heads
@@ -29,7 +29,10 @@ class Line(Protocol):
 class HttpReply:
     """Implements `exchange.Reply`."""
 
-    __slots__ = ("_chunked", "_head_only", "_left", "_line", "_old", "_out", "_request_id", "ended", "persist", "started")
+    started = False
+    ended = False
+    _chunked = False
+    _left = -1
 
     def __init__(self, line: Line, *, request_id: str, head_only: bool, old: bool, persist: bool) -> None:
         """`head_only`: the request was HEAD. `old`: HTTP/1.0. `persist`: the connection may carry another request."""
@@ -38,13 +41,10 @@ class HttpReply:
         self._head_only = head_only
         self._old = old
         self._out: list[bytes] = []
-        self._chunked = False
-        self._left = -1
         self.persist = persist
-        self.started = False
-        self.ended = False
+        self.feeds_from = line.now_feeds_from
 
-    def start(self, status: int, fields: Fields, length: int | None) -> None:
+    def start(self, status: int, fields: FieldBlock, length: int | None) -> None:
         """Begin; nothing is written yet."""
         self.started = True
         if self._line.leaving:
@@ -65,7 +65,7 @@ class HttpReply:
         elif self._old:
             framing += b"connection: keep-alive\r\n"
         self._out.append(
-            b"%b%b%bx-request-id: %b\r\n\r\n" % (heads.status_line(status), heads.lines(fields), framing, self._request_id)
+            b"%b%b%bx-request-id: %b\r\n\r\n" % (heads.status_line(status), heads.block(fields), framing, self._request_id)
         )
 
     def send(self, piece: bytes) -> None:
@@ -106,7 +106,7 @@ class HttpReply:
         fields = [(b"content-type", content_type), (b"cache-control", b"no-store"), *refusal.headers]
         if refusal.retry_after is not None:
             fields.append((b"retry-after", b"%d" % refusal.retry_after))
-        self.start(refusal.status, tuple(fields), len(body))
+        self.start(refusal.status, FieldBlock(tuple(fields)), len(body))
         self.send(body)
         self.end()
 
@@ -125,7 +125,3 @@ class HttpReply:
         self.flush()
         self.ended = True
         self._line.cut(abruptly=not self._chunked and self._left < 0)
-
-    def feeds_from(self, flow: Flow | None) -> None:
-        """Whom to pause while the caller reads slowly."""
-        self._line.now_feeds_from(flow)

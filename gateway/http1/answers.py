@@ -6,11 +6,13 @@ Must not know: sockets, who asked.
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from typing import Protocol
 
 import httptools
 
-from gateway.call import Fields
+from gateway.call import AnswerHead, Fields
 from gateway.errors import Refusal, UpstreamNonsense
 
 # A backend may send 100 and 103 before its answer; more than this is nonsense.
@@ -20,8 +22,51 @@ _INTERIM_LIMIT = 8
 class AnswerSink(Protocol):
     """Who is told, in this order: head, data (any number of times), end."""
 
-    def on_answer(self, status: int, fields: Fields, length: int | None) -> None: ...
+    def on_answer(self, head: AnswerHead) -> None: ...
     def on_answer_data(self, piece: bytes) -> None: ...
+
+
+_LENGTH = re.compile(rb"\r\ncontent-length:[ ]?([0-9]{1,15})\r\n", re.IGNORECASE)
+
+# Heads longer than this are parsed each time.
+_KNOWN_LIMIT = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class KnownAnswer:
+    """The head of an answer as it came, before and behind the digits of its length: a backend's next answer often has
+    the very same, and equal bytes have an equal meaning."""
+
+    before: bytes
+    after: bytes
+    head: AnswerHead
+
+    def read(self, data: bytes) -> tuple[AnswerHead, bytes] | None:
+        """Head and content, if `data` is exactly one whole answer with this head and any length."""
+        if not data.startswith(self.before):
+            return None
+        start = len(self.before)
+        end = data.find(b"\r", start, start + 16)
+        digits = data[start:end]
+        if not digits.isdigit() or not data.startswith(self.after, end):
+            return None
+        content, head, length = data[end + len(self.after) :], self.head, int(digits)
+        if len(content) != length:
+            return None
+        return (head if length == head.length else AnswerHead(head.status, head.fields, length, head.derived)), content
+
+
+def known(data: bytes, reader: AnswerReader) -> KnownAnswer | None:
+    """What to compare the next answer with, from `data` that held one whole answer and was read by `reader`."""
+    end = data.find(b"\r\n\r\n") + 4
+    head = reader.head
+    if head is None or not (reader.complete and reader.reusable) or reader.extra or reader.interim or not 4 < end <= _KNOWN_LIMIT:
+        return None
+    raw = data[:end]
+    found = _LENGTH.search(raw)
+    if found is None or head.length != len(data) - end or head.status in (204, 304):
+        return None
+    return KnownAnswer(raw[: found.start(1)], raw[found.end(1) :], head)
 
 
 class AnswerReader:
@@ -31,8 +76,8 @@ class AnswerReader:
     """
 
     __slots__ = (
-        "_fields", "_final", "_head_only", "_interim", "_limit", "_parser", "_size", "_sink", "complete", "delimited", "extra",
-        "reusable", "started",
+        "_fields", "_final", "_head_only", "_limit", "_parser", "_size", "_sink", "complete", "delimited", "extra", "head",
+        "interim", "reusable", "started",
     )  # fmt: skip
 
     def __init__(self, sink: AnswerSink, *, head_only: bool, limit: int) -> None:
@@ -43,8 +88,9 @@ class AnswerReader:
         self._parser = httptools.HttpResponseParser(self)
         self._fields: list[tuple[bytes, bytes]] = []
         self._size = 0
-        self._interim = 0
+        self.interim = 0
         self._final = False
+        self.head: AnswerHead | None = None
         self.started = False
         self.complete = False
         self.delimited = True
@@ -94,8 +140,8 @@ class AnswerReader:
             return
         status = self._parser.get_status_code()
         if status < 200:
-            self._interim += 1
-            if status == 101 or self._interim > _INTERIM_LIMIT:
+            self.interim += 1
+            if status == 101 or self.interim > _INTERIM_LIMIT:
                 raise UpstreamNonsense(detail=f"unexpected {status}")
             return
         if status > 599:
@@ -104,7 +150,8 @@ class AnswerReader:
         fields = tuple(self._fields)
         length = self._length(status, fields)
         self.reusable = self.delimited and self._parser.should_keep_alive()
-        self._sink.on_answer(status, fields, length)
+        self.head = head = AnswerHead(status, fields, length)
+        self._sink.on_answer(head)
         if self._head_only:
             self.complete = True
 

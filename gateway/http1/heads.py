@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from gateway.call import Fields
+from gateway.call import FieldBlock, Fields
 
 _STATUS_LINES = {
     status.value: b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode("ascii")) for status in HTTPStatus
@@ -22,6 +22,14 @@ def status_line(status: int) -> bytes:
 def lines(fields: Fields) -> bytes:
     """Field lines, each ended; the caller has made sure that no value holds a line end."""
     return b"".join([b"%b: %b\r\n" % field for field in fields])
+
+
+def block(fields: FieldBlock) -> bytes:
+    """Field lines of a shared block, rendered once."""
+    rendered = fields.rendered
+    if rendered is None:
+        rendered = fields.rendered = lines(fields.fields)
+    return rendered
 
 
 def chunk(piece: bytes) -> bytes:

@@ -1,5 +1,7 @@
 """Read requests from bytes, whatever the borders of the pieces.
 
+A caller's next request often has the very same head, but for the number behind Content-Length. Such a head is recognised
+by comparing bytes (`_Known`) and not parsed again: equal bytes have an equal meaning.
 Knows: RFC 9112, its limits, and what llhttp accepts that must be refused.
 Must not know: sockets, callers, models.
 """
@@ -22,6 +24,11 @@ _METHODS = frozenset(ALLOWED.decode().split(", "))
 # RFC 3986 §3.2.2 host and port; no userinfo.
 _AUTHORITY = re.compile(rb"(?:[A-Za-z0-9._~!$&'()*+,;=%-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
 
+_LENGTH = re.compile(rb"\r\ncontent-length:[ ]?([0-9]{1,15})\r\n", re.IGNORECASE)
+
+# Heads longer than this are parsed each time; a token takes one or two KiB.
+_KNOWN_LIMIT = 8192
+
 # Bytes of chunk sizes, extensions and trailers allowed beside the data: one header's worth, and 16 per byte of data,
 # which is room for one-byte chunks but not for an extension without end.
 _CHUNK_COST = 16
@@ -41,17 +48,33 @@ class RequestHead:
 
 
 class RequestSink(Protocol):
-    """Who is told, in this order for each request: head, data (any number of times), end."""
+    """Who is told, for each request: head, data (any number of times), end; or all of it at once."""
 
     def on_request(self, head: RequestHead) -> None: ...
     def on_request_data(self, piece: bytes) -> None: ...
     def on_request_end(self) -> None: ...
+    def on_request_again(self, head: RequestHead, content: bytes) -> None:
+        """A whole request whose head is that of the one before, but for its length. `head.length` may be another."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A head as it came: what stands before and behind the digits of its Content-Length (all of it before, if none)."""
+
+    before: bytes
+    after: bytes
+    sized: bool
+    head: RequestHead
 
 
 class RequestReader:
     """Feed it what arrives. A refusal raised here ends the connection: where the next request begins is unknown."""
 
-    __slots__ = ("_begun", "_body", "_chunked", "_fed", "_fields", "_head", "_limit", "_parser", "_sink", "_size", "_target", "broken")
+    __slots__ = (
+        "_begun", "_body", "_chunked", "_fed", "_fields", "_first", "_head", "_known", "_limit", "_parser", "_sink", "_size", "_target",
+        "broken",
+    )  # fmt: skip
 
     def __init__(self, sink: RequestSink, limit: int) -> None:
         """`limit`: bytes of request line and header fields together."""
@@ -66,6 +89,8 @@ class RequestReader:
         self._begun = False
         self._head = False
         self._chunked = False
+        self._known: _Known | None = None
+        self._first: RequestHead | None = None
         self.broken = False
 
     @property
@@ -80,6 +105,40 @@ class RequestReader:
 
     def feed(self, data: bytes) -> None:
         """Take bytes. Raises a `Refusal` for what is no acceptable request; nothing may be fed after that."""
+        if self._begun:
+            self._parse(data)
+            return
+        while data and (known := self._known) is not None:
+            taken = self._take_known(known, data)
+            if not taken:
+                break
+            if taken == len(data):
+                return
+            data = data[taken:]
+        self._first = None
+        self._parse(data)
+        if self._first is not None and not self.broken:
+            self._known = _known(data, self._first)
+
+    def _take_known(self, known: _Known, data: bytes) -> int:
+        """How many bytes were a whole request with the known head; 0 if they are anything else."""
+        if not data.startswith(known.before):
+            return 0
+        start, head = len(known.before), known.head
+        length = 0
+        if known.sized:
+            end = data.find(b"\r", start, start + 16)
+            digits = data[start:end]
+            if not digits.isdigit() or not data.startswith(known.after, end):
+                return 0
+            start, length = end + len(known.after), int(digits)
+        end = start + length
+        if len(data) < end:
+            return 0
+        self._sink.on_request_again(head, data[start:end])
+        return end
+
+    def _parse(self, data: bytes) -> None:
         self._fed += len(data)
         try:
             self._parser.feed_data(data)
@@ -111,6 +170,7 @@ class RequestReader:
     # -- httptools calls these
 
     def on_message_begin(self) -> None:
+        self._known = None
         self._fields = []
         self._target = b""
         self._size = self._body = 0
@@ -132,6 +192,8 @@ class RequestReader:
         )
         self._head = True
         self._chunked = head.length is None
+        if self._first is None:  # the head that `data` begins with, whatever else is in it
+            self._first = head
         self._sink.on_request(head)
 
     def on_body(self, piece: bytes) -> None:
@@ -147,6 +209,18 @@ class RequestReader:
         self._size += size
         if self._size > self._limit:
             raise HeaderTooLarge(f"The request header is larger than {self._limit} bytes.")
+
+
+def _known(data: bytes, head: RequestHead) -> _Known | None:
+    """What to compare the next request with; None where more than the head decides how it is read."""
+    end = data.find(b"\r\n\r\n") + 4
+    if head.length is None or head.expects_continue or not head.keep_alive or not 4 < end <= _KNOWN_LIMIT or data[:1] <= b" ":
+        return None
+    raw = data[:end]
+    found = _LENGTH.search(raw)
+    if found is None:
+        return _Known(raw, b"", False, head) if head.length == 0 else None
+    return _Known(raw[: found.start(1)], raw[found.end(1) :], True, head)
 
 
 def _method_refused(detail: str) -> MethodNotAllowed:

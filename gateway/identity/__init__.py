@@ -5,28 +5,32 @@ Knows: the order of identities, what to say when none recognises it. Must not kn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from gateway.call import Call, Principal
 from gateway.errors import Unidentified
 from gateway.identity.bearer import CHALLENGE
 from gateway.seams import Identity
 
-Identify = Callable[[Call], Coroutine[Any, Any, Principal]]
 
+class FirstOf:
+    """Asks `identities` in order; what one raises ends the search, so a bad credential is never tried as another kind."""
 
-def first_of(identities: Sequence[Identity], challenges: Sequence[bytes] = (CHALLENGE,)) -> Identify:
-    """Ask `identities` in order. The step raises `Unidentified` with all `challenges` when none recognises the call's
-    credential; what an identity raises ends the search, so a bad credential is never tried as another kind."""
-    ordered = tuple(identities)
-    headers = tuple((b"www-authenticate", challenge) for challenge in challenges)
+    def __init__(self, identities: Sequence[Identity], challenges: Sequence[bytes] = (CHALLENGE,)) -> None:
+        """`challenges`: what to answer when none recognises the credential (RFC 9110 section 11.6.1)."""
+        self._identities = tuple(identities)
+        self._headers = tuple((b"www-authenticate", challenge) for challenge in challenges)
 
-    async def identify(call: Call) -> Principal:
-        for identity in ordered:
-            principal = await identity.identify(call)
-            if principal is not None:
+    def recall(self, call: Call) -> Principal | None:
+        """A caller who was identified a moment ago; see `seams.Identity`."""
+        for identity in self._identities:
+            if (principal := identity.recall(call)) is not None:
                 return principal
-        raise Unidentified(headers=headers)
+        return None
 
-    return identify
+    async def identify(self, call: Call) -> Principal:
+        """The caller. Raises `Unidentified` when no identity recognises the credential, and whatever they raise."""
+        for identity in self._identities:
+            if (principal := await identity.identify(call)) is not None:
+                return principal
+        raise Unidentified(headers=self._headers)

@@ -64,6 +64,14 @@ class BearerIdentity:
         self._verified: OrderedDict[bytes, _Verified] = OrderedDict()
         self._names = 0
 
+    def recall(self, call: Call) -> Principal | None:
+        """The caller of a head that held a moment ago, if its token still holds."""
+        entry: _Verified | None = call.recall(self)
+        if entry is None or entry.keys.generation != entry.generation or self._now() >= entry.until:
+            return None
+        self._count(entry.principal.provider, "cached")
+        return entry.principal
+
     async def identify(self, call: Call) -> Principal | None:
         """None without a bearer credential. Raises `BadToken` (401) or `IdentityUnavailable` (503)."""
         provider = NO_PROVIDER
@@ -74,6 +82,7 @@ class BearerIdentity:
             digest = sha256(value).digest()
             principal = self._recall(digest)
             if principal is not None:
+                call.note(self, self._verified[digest])
                 self._count(principal.provider, "cached")
                 return principal
             text = bearer_token(value)

@@ -12,13 +12,13 @@ from enum import Enum
 from typing import Protocol
 
 from gateway.backends import Backend
-from gateway.call import Fields
+from gateway.call import AnswerHead
 from gateway.deadline import Deadline
 from gateway.drive import Moment
-from gateway.errors import Refusal, Stalled, Truncated, UpstreamBroke, UpstreamTimeout
+from gateway.errors import Refusal, Stalled, Truncated, UpstreamBroke, UpstreamBusy, UpstreamTimeout
 from gateway.exchange import Flow
 from gateway.http1 import heads
-from gateway.http1.answers import AnswerReader
+from gateway.http1.answers import AnswerReader, KnownAnswer, known
 from gateway.seams import Answer, Outbound
 
 # uvicorn drops idle connections after 5 s (vLLM and NIM stand on it); ours must be gone before.
@@ -56,8 +56,8 @@ class Connection(asyncio.Protocol):
     """Implements `exchange.Sink` for the request's body and `exchange.Flow` for the answer's."""
 
     __slots__ = (
-        "_answer", "_broke", "_chunks", "_chunks_size", "_deadline", "_gone", "_loop", "_made", "_moment", "_outbound",
-        "_full", "_paused", "_reader", "_sending", "_settled", "_source", "_state", "_transport", "_used", "backend",
+        "_after_target", "_answer", "_before_target", "_broke", "_chunks", "_chunks_size", "_deadline", "_gone", "_loop", "_made", "_moment", "_outbound",
+        "_full", "_known", "_paused", "_reader", "_sending", "_settled", "_source", "_state", "_transport", "_used", "_whole", "backend",
     )  # fmt: skip
 
     def __init__(
@@ -74,6 +74,10 @@ class Connection(asyncio.Protocol):
         self._gone = gone
         self._state = _State.IDLE
         self._used = False
+        self._known: KnownAnswer | None = None
+        credential = b"" if backend.credential is None else b"%b: %b\r\n" % backend.credential
+        self._before_target = b" " + backend.base_path
+        self._after_target = b" HTTP/1.1\r\nhost: %b\r\n%b" % (backend.authority, credential)
         self._made = loop.time()
         self._deadline = Deadline(loop, self._late)
         self._transport: asyncio.Transport
@@ -91,6 +95,7 @@ class Connection(asyncio.Protocol):
         self._broke: Refusal | None = None
         self._full = False
         self._paused = False
+        self._whole = False
 
     @property
     def age(self) -> float:
@@ -104,34 +109,25 @@ class Connection(asyncio.Protocol):
         if self._state is not _State.IDLE or self._transport.is_closing():
             return False
         self._state = _State.TAKEN
-        self._deadline.clear()
         return True
 
-    async def send(self, outbound: Outbound, answer: Answer) -> None:
-        """Send the request, hand its answer on as it comes; returns at its end. Raises as `seams.Wire.relay`."""
+    def begin(self, outbound: Outbound, answer: Answer) -> Moment:
+        """Send the request and hand its answer on as it comes; the moment is its end. Fails as `seams.Wire.relay` raises."""
         self._state = _State.BUSY
         self._outbound = outbound
         self._answer = answer
         self._moment = moment = Moment()
-        self._reader = AnswerReader(self, head_only=outbound.method == "HEAD", limit=_HEADER_LIMIT)
         self._write_request(outbound)
         self._deadline.set(outbound.first_byte)
         answer.feeds_from(self)
-        await moment
+        return moment
 
     def settle(self) -> None:
         """The request is over: back among the idle if the answer ended cleanly, else closed."""
         reader = self._reader
-        clean = (
-            self._state is _State.BUSY
-            and reader is not None
-            and reader.complete
-            and reader.reusable
-            and not reader.extra
-            and not self._sending
-            and self._broke is None
-        )
-        if self._answer is not None:
+        whole = self._whole or (reader is not None and reader.complete and reader.reusable and not reader.extra)
+        clean = whole and self._state is _State.BUSY and not self._sending and self._broke is None
+        if self._answer is not None and not whole:
             self._answer.feeds_from(None)
         was_paused = self._paused
         self._reset()
@@ -198,26 +194,47 @@ class Connection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(_WRITE_HIGH, _WRITE_LOW)
 
     def data_received(self, data: bytes) -> None:
-        reader, answer = self._reader, self._answer
-        if reader is None or answer is None or self._state is not _State.BUSY:
-            # RFC 9112 §9.2: bytes that nobody asked for are never the next caller's answer.
-            spoke = self._state is _State.IDLE
-            self.close()
-            if spoke:
-                self._gone(self, spoke=True)
+        answer, outbound = self._answer, self._outbound
+        if answer is None or outbound is None or self._state is not _State.BUSY or self._whole:
+            self._unasked()
             return
+        reader = self._reader
+        fresh = reader is None
         try:
+            if reader is None:
+                head_only = outbound.method == "HEAD"
+                if self._known is not None and not head_only and (read := self._known.read(data)) is not None:
+                    self._take_whole(answer, *read)
+                    return
+                self._reader = reader = AnswerReader(self, head_only=head_only, limit=_HEADER_LIMIT)
             reader.feed(data)
             if reader.complete:
+                if fresh and not head_only:
+                    self._known = known(data, reader)
                 answer.end(delimited=True)
                 self._finish()
                 return
             answer.flush()
         except Refusal as refusal:
-            self._fail(refusal if not reader.started or isinstance(refusal, Truncated) else _truncated(refusal))
+            started = reader is not None and reader.started and not isinstance(refusal, UpstreamBusy)
+            self._fail(_truncated(refusal) if started and not isinstance(refusal, Truncated) else refusal)
             return
         if not self._paused:
             self._wait()
+
+    def _take_whole(self, answer: Answer, head: AnswerHead, content: bytes) -> None:
+        answer.head(head)
+        self._whole = True
+        answer.data(content)
+        answer.end(delimited=True)
+        self._finish()
+
+    def _unasked(self) -> None:
+        """RFC 9112 §9.2: bytes that nobody asked for are never the next caller's answer."""
+        spoke = self._state is _State.IDLE
+        self.close()
+        if spoke:
+            self._gone(self, spoke=True)
 
     def eof_received(self) -> bool:
         return False
@@ -244,9 +261,9 @@ class Connection(asyncio.Protocol):
 
     # -- the reader calls these
 
-    def on_answer(self, status: int, fields: Fields, length: int | None) -> None:
+    def on_answer(self, head: AnswerHead) -> None:
         assert self._answer is not None  # noqa: S101  data_received checked it
-        self._answer.head(status, fields, length)
+        self._answer.head(head)
 
     def on_answer_data(self, piece: bytes) -> None:
         assert self._answer is not None  # noqa: S101  data_received checked it
@@ -255,14 +272,14 @@ class Connection(asyncio.Protocol):
     # -- inside
 
     def _write_request(self, outbound: Outbound) -> None:
-        backend = self.backend
         parts = [
-            b"%b %b%b HTTP/1.1\r\nhost: %b\r\n"
-            % (outbound.method.encode("ascii"), backend.base_path, outbound.target, backend.authority),
+            outbound.method.encode("ascii"),
+            self._before_target,
+            outbound.target,
+            self._after_target,
+            heads.block(outbound.shared),
             heads.lines(outbound.fields),
         ]
-        if backend.credential is not None:
-            parts.append(b"%b: %b\r\n" % backend.credential)
         payload = outbound.payload
         if payload is None and outbound.body.length == 0:
             payload = b""
@@ -291,11 +308,11 @@ class Connection(asyncio.Protocol):
             self._transport.write(more)
 
     def _wait(self) -> None:
-        if self._outbound is not None and self._reader is not None:
-            self._deadline.set(self._outbound.idle if self._reader.started else self._outbound.first_byte)
+        if self._outbound is not None:
+            started = self._reader is not None and self._reader.started
+            self._deadline.set(self._outbound.idle if started else self._outbound.first_byte)
 
     def _finish(self) -> None:
-        self._deadline.clear()
         if self._moment is not None:
             self._moment.fire()
 
@@ -306,10 +323,10 @@ class Connection(asyncio.Protocol):
 
     def _lost(self, error: Exception | None) -> None:
         reader, answer = self._reader, self._answer
-        if reader is None or answer is None or reader.complete:
+        if answer is None or self._whole or (reader is not None and reader.complete):
             return
         detail = f"{self.backend.name}: {error or 'closed by the backend'}"
-        if not reader.started:
+        if reader is None or not reader.started:
             self._fail(Stale(detail=detail) if self._used else UpstreamBroke(detail=detail))
         elif error is None and reader.eof():
             try:

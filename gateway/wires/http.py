@@ -41,22 +41,22 @@ class HttpWire:
     async def relay(self, backend: Backend, outbound: Outbound, answer: Answer) -> None:
         """See `seams.Wire.relay`."""
         connection = self._take(backend) if _may_reuse(outbound) else None
-        if connection is not None:
-            try:
-                await self._over(connection, outbound, answer)
-            except Stale:
-                # RFC 9112 §9.3.1: it closed as the request went out, and not a byte was answered; once more on a fresh one.
-                if not outbound.body.replayable and outbound.payload is None:
-                    raise
-            else:
-                return
-        await self._over(await self._connect(backend), outbound, answer)
-
-    async def _over(self, connection: Connection, outbound: Outbound, answer: Answer) -> None:
+        if connection is None:
+            connection = await self._connect(backend)
         try:
-            await connection.send(outbound, answer)
+            await connection.begin(outbound, answer)
+            return
+        except Stale:
+            # RFC 9112 §9.3.1: it closed as the request went out, and not a byte was answered; once more on a fresh one.
+            if not outbound.body.replayable and outbound.payload is None:
+                raise
         finally:
             connection.settle()
+        fresh = await self._connect(backend)
+        try:
+            await fresh.begin(outbound, answer)
+        finally:
+            fresh.settle()
 
     def close(self) -> None:
         """Close every idle connection."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from gateway import settings
-from gateway.backends import Pool, build_pools
+from gateway.backends import Backend, Pool, build_pools
 
 
 def client_context(_: settings.ClientTls | None) -> ssl.SSLContext:
@@ -36,6 +36,12 @@ def up(count: int = 3, weights: tuple[int, ...] = (), **changes: Any) -> Pool:
     return pool
 
 
+def candidates(pool: Pool, model: str, now: float) -> list[Backend]:
+    """Who is tried for a call that fails everywhere, in order."""
+    first = pool.first(model, now)
+    return [] if first is None else [first, *pool.rest(model, now, first)]
+
+
 def names(pool: Pool, now: float, model: str = "m") -> list[str]:
     """Last number of each candidate's address, in order."""
-    return [backend.host.rpartition(".")[2] for backend in pool.candidates(model, now)]
+    return [backend.host.rpartition(".")[2] for backend in candidates(pool, model, now)]

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.call import Fields
+from gateway.call import AnswerHead, Fields
 from gateway.errors import Refusal, UpstreamNonsense
-from gateway.http1.answers import AnswerReader
+from gateway.http1.answers import AnswerReader, known
 
 
 @dataclass
@@ -18,8 +18,8 @@ class Story:
     heads: list[tuple[int, Fields, int | None]] = field(default_factory=list)
     body: bytes = b""
 
-    def on_answer(self, status: int, fields: Fields, length: int | None) -> None:
-        self.heads.append((status, fields, length))
+    def on_answer(self, head: AnswerHead) -> None:
+        self.heads.append((head.status, head.fields, head.length))
 
     def on_answer_data(self, piece: bytes) -> None:
         self.body += piece
@@ -121,3 +121,46 @@ def test_any_bytes_are_read_or_refused(pieces: list[bytes]) -> None:
             reader.feed(piece)
     except Refusal as refusal:
         assert refusal.status == 502  # noqa: PT017  either outcome is right
+
+
+@given(
+    st.lists(st.sampled_from(["date: a", "date: b", "x: 1"]), max_size=2),
+    st.lists(st.sampled_from(["date: a", "date: b", "x: 1"]), max_size=2),
+    st.binary(max_size=12),
+    st.binary(max_size=12),
+    st.sampled_from(["200 OK", "503 Busy"]),
+    st.integers(-1, 2),
+)
+def test_an_answer_whose_head_comes_again_reads_as_if_it_were_parsed(
+    first: list[str], second: list[str], content: bytes, again: bytes, status: str, extra: int
+) -> None:
+    def answer(fields: list[str], body: bytes) -> bytes:
+        return "\r\n".join([f"HTTP/1.1 {status}", *fields, f"Content-Length: {len(body)}"]).encode() + b"\r\n\r\n" + body
+
+    learnt = known(answer(first, content), read(answer(first, content))[1])
+    assert learnt is not None
+    data = answer(second, again)
+    data = data[:-1] if extra < 0 else data + b"z" * extra
+    recalled = learnt.read(data)
+    story, reader = read(data)
+
+    if recalled is None:
+        return
+    head, body = recalled
+    assert (reader.complete, reader.extra, reader.reusable) == (True, False, True)
+    assert (head.status, head.length, body) == (story.heads[0][0], story.heads[0][2], story.body)
+    assert [f for f in head.fields if f[0] != b"content-length"] == [f for f in story.heads[0][1] if f[0] != b"content-length"]
+
+
+def test_the_same_head_with_another_length_is_recognised() -> None:
+    learnt = known(SIZED, read(SIZED)[1])
+
+    assert learnt is not None
+    recalled = learnt.read(SIZED.replace(b"Length: 5", b"Length: 11").replace(b"hello", b"hello again"))
+    assert recalled is not None
+    assert (recalled[0].length, recalled[1]) == (11, b"hello again")
+
+
+@pytest.mark.parametrize("answer", [CHUNKED, SIZED + b"x", SIZED[:-1], SIZED.replace(b"X-Two: a", b"Connection: close")])
+def test_other_answers_are_not_kept_in_mind(answer: bytes) -> None:
+    assert known(answer, read(answer)[1]) is None

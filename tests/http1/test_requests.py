@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given
@@ -30,6 +30,11 @@ class Story:
         self.bodies[-1] += piece
 
     def on_request_end(self) -> None:
+        self.ended += 1
+
+    def on_request_again(self, head: RequestHead, content: bytes) -> None:
+        self.heads.append(replace(head, length=len(content)))
+        self.bodies.append(content)
         self.ended += 1
 
 
@@ -239,3 +244,56 @@ def test_a_chunked_body_is_what_was_chunked(body: bytes, sizes: list[int]) -> No
     chunks += (b"%x\r\n%b\r\n" % (len(rest), rest) if rest else b"") + b"0\r\n\r\n"
 
     assert read(request("POST / HTTP/1.1", "Transfer-Encoding: chunked", body=chunks)).bodies == [body]
+
+
+TARGETS = ("/v1/a", "/v1/b")
+TOKENS = ("alice", "bob")
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[bytes]:
+    """Requests of one connection, many of them with heads that differ in a length, a token, a path, or nothing."""
+    requests = []
+    for _ in range(draw(st.integers(1, 8))):
+        body = draw(st.sampled_from([b"", b"{}", b"x" * 9, b"x" * 10, b"POST /v1/a HTTP/1.1\r\n\r\n"]))
+        fields = [f"Authorization: Bearer {draw(st.sampled_from(TOKENS))}"]
+        framing = draw(st.sampled_from(["length", "length", "lower", "chunked", "none"]))
+        if framing == "chunked":
+            fields.append("Transfer-Encoding: chunked")
+            body = (b"%x\r\n%b\r\n" % (len(body), body) if body else b"") + b"0\r\n\r\n"
+        elif framing == "none":
+            body = b""
+        else:
+            fields.insert(draw(st.integers(0, 1)), f"{'Content-Length' if framing == 'length' else 'content-length'}: {len(body)}")
+        requests.append(request(f"POST {draw(st.sampled_from(TARGETS))} HTTP/1.1", *fields, body=body))
+    return requests
+
+
+@given(conversations(), st.lists(st.integers(0, 2000), max_size=6))
+def test_a_head_that_comes_again_reads_as_if_it_were_parsed(requests: list[bytes], cuts: list[int]) -> None:
+    """One reader over the whole conversation, cut anywhere, against a fresh reader for each request."""
+    stream = b"".join(requests)
+    edges = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
+    together = read(*(stream[start:end] for start, end in zip(edges, edges[1:], strict=False)))
+    alone = [read(one) for one in requests]
+
+    assert together.bodies == [story.bodies[0] for story in alone]
+    assert together.ended == len(requests)
+    for head, story in zip(together.heads, alone, strict=True):
+        expected = story.heads[0]
+        assert (head.method, head.target, head.length, head.keep_alive) == (
+            expected.method, expected.target, expected.length, expected.keep_alive
+        )  # fmt: skip
+        assert [f for f in head.fields if f[0] != b"content-length"] == [f for f in expected.fields if f[0] != b"content-length"]
+
+
+@given(conversations())
+def test_whole_requests_in_one_piece_each_read_as_if_they_were_parsed(requests: list[bytes]) -> None:
+    together = read(*requests)
+    alone = [read(one) for one in requests]
+
+    assert together.bodies == [story.bodies[0] for story in alone]
+    assert [head.target for head in together.heads] == [story.heads[0].target for story in alone]
+    assert [head.fields[1:] for head in together.heads if head.length is None] == [
+        story.heads[0].fields[1:] for story in alone if story.heads[0].length is None
+    ]

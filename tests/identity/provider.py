@@ -67,7 +67,7 @@ class Provider:
             await self._released.wait()
         if self.fail in ANSWERS:
             return ANSWERS[self.fail]()
-        return web.json_response({"keys": self.keys})
+        return web.json_response({"keys": self.keys}, status=503 if self.fail == "503 with the keys" else 200)
 
 
 def _text(status: int, text: str, **headers: str) -> Callable[[], web.Response]:
@@ -89,4 +89,4 @@ ANSWERS: dict[str, Callable[[], web.Response]] = {
     "deep": _text(200, "[" * 100_000),
     "not UTF-8": lambda: web.Response(body=b'{"keys":["\xff"]}'),
 }
-FAILURES = (*ANSWERS, "hang", "refused")
+FAILURES = (*ANSWERS, "503 with the keys", "hang", "refused")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.call import Call, Principal
 from gateway.errors import Unidentified
-from gateway.identity import first_of
+from gateway.identity import FirstOf
 from gateway.identity.bearer import BadToken, bearer_token
 from tests.identity.conftest import Bench, call_with, challenge
 
@@ -66,13 +66,18 @@ async def test_two_lines_are_refused_even_if_they_are_the_same(bench: Bench, sec
 class Nobody:
     """An identity that recognises nothing."""
 
+    def recall(self, call: Call) -> Principal | None:
+        return None
+
     async def identify(self, call: Call) -> Principal | None:
         return None
 
 
 async def test_a_call_without_a_credential_is_told_which_kinds_are_taken(bench: Bench) -> None:
     """RFC 6750 section 3.1: without a credential there is no error code."""
-    identify = first_of([Nobody(), bench.identity], (b'Bearer realm="nim-gateway"', b'Basic realm="nim-gateway"'))
+    identify = FirstOf(
+        [Nobody(), bench.identity], (b'Bearer realm="nim-gateway"', b'Basic realm="nim-gateway"')
+    ).identify
     with pytest.raises(Unidentified) as caught:
         await identify(call_with((b"host", b"gw.test")))
     assert caught.value.headers == (
@@ -80,14 +85,14 @@ async def test_a_call_without_a_credential_is_told_which_kinds_are_taken(bench: 
         (b"www-authenticate", b'Basic realm="nim-gateway"'),
     )
     with pytest.raises(Unidentified) as caught:
-        await first_of([])(call_with())
+        await FirstOf([]).identify(call_with())
     assert caught.value.headers == ((b"www-authenticate", b'Bearer realm="nim-gateway"'),)
 
 
 async def test_the_first_identity_that_recognises_the_credential_decides(bench: Bench) -> None:
     good = call_with((NAME, f"Bearer {bench.token()}".encode()))
     bad = call_with((NAME, f"Bearer {bench.token(exp=1)}".encode()))
-    identify = first_of([Nobody(), bench.identity, Nobody()])
+    identify = FirstOf([Nobody(), bench.identity, Nobody()]).identify
     assert (await identify(good)).subject == "alice"
     with pytest.raises(BadToken, match="expired"):
         await identify(bad)

@@ -144,6 +144,13 @@ async def test_keycloaks_default_audience_is_not_ours(bench: Bench) -> None:
     assert await bench.refused(bench.token(**(KEYCLOAK | {"aud": "account"}))) == "bad_audience"
 
 
+async def test_an_odd_sub_is_refused_also_where_another_claim_is_the_subject(bench: Bench) -> None:
+    bench.rebuild(claims=Claims(subject=("preferred_username",)))
+    await bench.keys.refresh()
+    assert await bench.refused(bench.token(preferred_username="alice", sub=7)) == "bad_claims"
+    assert (await bench.identify(bench.token(preferred_username="bob", sub="7"))).subject == "bob"
+
+
 @pytest.mark.parametrize("value", [None, "", 7, ["alice"], "a\r\nb"])
 async def test_a_subject_claim_of_another_name_must_hold_a_plain_name_too(bench: Bench, value: object) -> None:
     bench.rebuild(claims=Claims(subject=("preferred_username",)))

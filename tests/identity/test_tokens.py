@@ -67,6 +67,20 @@ async def test_callers_in_very_many_groups_do_not_fill_the_memory(
     assert bench.counts == {("corp", "ok"): 4, ("corp", "cached"): 2}
 
 
+async def test_tokens_that_are_verified_anew_are_remembered_as_ever(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is forgotten gives its room back."""
+    monkeypatch.setattr("gateway.identity.tokens.NAMES_LIMIT", 250)
+    token = bench.token(groups=[f"g{n}" for n in range(100)])
+    for turn in range(5):
+        bench.provider.keys = [bench.good.jwk(), rsa_signer("k2").jwk(kid=f"k{turn}")]
+        await bench.keys.refresh()
+        await bench.identify(token)
+        await bench.identify(token)
+    assert bench.counts == {("corp", "ok"): 5, ("corp", "cached"): 5}
+
+
 async def test_calls_that_verify_the_same_token_at_once_do_not_push_each_other_out(bench: Bench, start: Start) -> None:
     bench.rebuild(remembered=1)
     token = bench.token()

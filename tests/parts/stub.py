@@ -18,7 +18,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from tests.parts.process import wait_until
+from tests.parts.process import POLL, wait_until
 from tests.parts.scripts import Script, Then, sized
 
 T = TypeVar("T")
@@ -84,7 +84,7 @@ class Stub:
         self.probes: list[Request] = []
         self.requests: list[Request] = []
         self.connections = 0
-        self._open: set[_Connection] = set()
+        self.transports: set[asyncio.WriteTransport] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="stub", daemon=True)
         self._thread.start()
@@ -127,14 +127,17 @@ class Stub:
 
     async def _shut(self) -> None:
         self._server.close()
-        tasks = [connection.task for connection in self._open if connection.task]
-        for connection in self._open:
-            connection.writer.transport.abort()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        for transport in self.transports:
+            transport.abort()
+        while self.transports:  # noqa: ASYNC110  each one leaves by itself in the next turn of the loop
+            await asyncio.sleep(POLL)
 
     async def converse(self, connection: _Connection) -> None:
         """Take requests and play answers until either side has had enough."""
-        self._open.add(connection)
         connection.number, self.connections = self.connections, self.connections + 1
         try:
             while await self._exchange(connection):
@@ -143,7 +146,6 @@ class Stub:
             pass  # the other side went away, which `Request.closed` tells
         finally:
             connection.writer.transport.close()
-            self._open.discard(connection)
 
     async def _exchange(self, connection: _Connection) -> bool:
         """One request and its answer; False when the connection is done with."""
@@ -166,14 +168,19 @@ class _Connection(asyncio.StreamReaderProtocol):
         self.reader = asyncio.StreamReader(limit=HEAD_LIMIT)
         self.gone = asyncio.Event()
         self.number = 0
-        self.task: asyncio.Task[Any] | None = None
         self.request: Request | None = None
         self._stub = stub
         super().__init__(self.reader, self._begin)
 
     async def _begin(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.writer, self.task = writer, asyncio.current_task()
+        self.writer = writer
         await self._stub.converse(self)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        self._transport = transport
+        self._stub.transports.add(transport)
+        super().connection_made(transport)
 
     def eof_received(self) -> bool | None:
         self._note()
@@ -181,6 +188,7 @@ class _Connection(asyncio.StreamReaderProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._note()
+        self._stub.transports.discard(self._transport)
         super().connection_lost(exc)
 
     def _note(self) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from gateway import settings
 from gateway.admission import Admission
 from gateway.backends import Backend, Pool, build_pools
-from gateway.call import Call, Channel, Dialect, Fields, Grant, ModelRef, Operation, Outcome, Principal
+from gateway.call import AnswerHead, Call, Channel, Dialect, FieldBlock, Grant, ModelRef, Operation, Outcome, Principal
 from gateway.drive import Drive, Moment
 from gateway.errors import Forbidden, Refusal, Unidentified
 from gateway.exchange import Exchange, Flow, Sink
@@ -27,6 +27,7 @@ class FakeBody:
     replayable: bool = True
     length: int | None = 2
     received: int = 2
+    now: bytes | None = None
 
     async def whole(self, limit: int) -> bytes:
         return b"{}"
@@ -42,7 +43,7 @@ class Recorder:
     story: list[str] = field(default_factory=list)
     started: bool = False
 
-    def start(self, status: int, fields: Fields, length: int | None) -> None:
+    def start(self, status: int, fields: FieldBlock, length: int | None) -> None:
         self.started = True
         self.story.append(f"start {status}")
 
@@ -72,7 +73,7 @@ def answers(status: int = 200, content_type: bytes = b"application/json", then: 
     """A backend that answers `hi`, then is done, breaks, or waits."""
 
     def act(answer: Answer) -> Refusal | Moment | None:
-        answer.head(status, ((b"content-type", content_type),), None)
+        answer.head(AnswerHead(status, ((b"content-type", content_type),), None))
         answer.data(b"hi")
         answer.flush()
         if then is None:
@@ -131,10 +132,14 @@ class FakePolicy:
         return Grant(principal, model, "rule-1", "policy.yaml:3")
 
 
-async def identify(call: Call) -> Principal:
-    if call.value(b"authorization") != b"Bearer good":
-        raise Unidentified
-    return ALICE
+class FakeIdentity:
+    def recall(self, call: Call) -> Principal | None:
+        return None
+
+    async def identify(self, call: Call) -> Principal:
+        if call.value(b"authorization") != b"Bearer good":
+            raise Unidentified
+        return ALICE
 
 
 @dataclass
@@ -162,7 +167,7 @@ class Stage:
         self.tallies = Tallies()
         self.pipeline = Pipeline(
             resolver=FakeResolver(self.pool, self.payload, self.refusal),
-            identify=identify,
+            identity=FakeIdentity(),
             policy=FakePolicy(self.allow),
             admission=self.admission,
             wires={Channel.HTTP: self.wire},

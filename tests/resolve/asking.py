@@ -74,6 +74,7 @@ class Sent:
     content: bytes = b""
     asked: int | None = None
     replayable: bool = True
+    now: bytes | None = None
 
     @property
     def length(self) -> int:

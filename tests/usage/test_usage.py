@@ -18,16 +18,18 @@ SSE = b"text/event-stream; charset=utf-8"
 
 
 def events(*pieces: bytes) -> UsageReader:
-    reader = reader_for(UsageKind.OPENAI, SSE)
-    assert reader is not None
+    make = reader_for(UsageKind.OPENAI, SSE)
+    assert make is not None
+    reader = make()
     for piece in pieces:
         reader.feed(piece)
     return reader
 
 
 def document(*pieces: bytes) -> UsageReader:
-    reader = reader_for(UsageKind.OPENAI, b"application/json")
-    assert reader is not None
+    make = reader_for(UsageKind.OPENAI, b"application/json")
+    assert make is not None
+    reader = make()
     for piece in pieces:
         reader.feed(piece)
     return reader
@@ -227,8 +229,9 @@ def test_media_types_are_compared_without_case_and_parameters() -> None:
 
 
 def test_a_stream_without_a_last_word_is_whole_at_each_edge() -> None:
-    reader = reader_for(UsageKind.NONE, SSE)
-    assert reader is not None
+    make = reader_for(UsageKind.NONE, SSE)
+    assert make is not None
+    reader = make()
     reader.feed(b'data: {"text_output":"a"}\n\n')
     assert reader.complete
     reader.feed(b'data: {"text_ou')
