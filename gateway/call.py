@@ -145,6 +145,10 @@ class Principal:
     expires: float = float("inf")
     groups_known: bool = True
 
+    def __hash__(self) -> int:
+        """By name alone: decisions are looked up by it for each call."""
+        return hash(self.subject)
+
 
 @dataclass(frozen=True, slots=True)
 class ModelRef:
@@ -157,6 +161,10 @@ class ModelRef:
     operation: Operation
     version: str | None = None
     explicit: bool = False
+
+    def __hash__(self) -> int:
+        """By name alone: decisions are looked up by it for each call."""
+        return hash(self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,7 @@ class Relay:
         outcome, reader = self._outcome, self.usage
         if reader is not None and self._kind is not UsageKind.NONE:
             outcome.counts_tokens = True
-            outcome.tokens_in, outcome.tokens_out = reader.tokens_in, reader.tokens_out
+            outcome.tokens_in, outcome.tokens_out = reader.counts()
 
     def _rest(self, head: AnswerHead) -> None:
         """RFC 9110 §10.2.3: a backend that says when to come back is left alone until then."""

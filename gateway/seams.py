@@ -34,7 +34,7 @@ class Identity(Protocol):
     async def identify(self, call: Call) -> Principal | None: ...
 
 
-class UsageKind(Enum):
+class UsageKind(str, Enum):
     """Where an answer carries its token counts."""
 
     NONE = "none"

@@ -47,14 +47,16 @@ _LAST = frozenset(
 _ENDING = re.compile(rb"event: ?(?:" + b"|".join(map(re.escape, sorted(_LAST))) + rb")[\r\n]")
 
 
+#: Tokens the model was given, and tokens it made; None while no count was seen.
+Counted = tuple[int | None, int | None]
+
+
 class UsageReader(Protocol):
-    """Watches one answer. The counts are None while none was seen."""
+    """Watches one answer."""
 
-    @property
-    def tokens_in(self) -> int | None: ...
-
-    @property
-    def tokens_out(self) -> int | None: ...
+    def counts(self) -> Counted:
+        """What was seen so far."""
+        ...
 
     @property
     def complete(self) -> bool:
@@ -93,15 +95,9 @@ class _Counts:
         self._input: int | None = None
         self._output: int | None = None
 
-    @property
-    def tokens_in(self) -> int | None:
-        """Tokens the model was given."""
-        return self._input
-
-    @property
-    def tokens_out(self) -> int | None:
-        """Tokens the model made; 0 where only the input is counted, as for embeddings."""
-        return 0 if self._output is None and self._input is not None else self._output
+    def seen(self) -> Counted:
+        """Both; no output is 0 where the input is counted, as for embeddings."""
+        return self._input, 0 if self._output is None and self._input is not None else self._output
 
     def take(self, usage: object) -> bool:
         """Note the counts of a usage object; False when it is none."""
@@ -124,13 +120,12 @@ def _count(usage: dict[str, object], names: tuple[str, ...]) -> int | None:
 class Document:
     """Watches a JSON answer: its last bytes are kept, and read when somebody asks."""
 
-    __slots__ = ("_counts", "_length", "_tail")
+    __slots__ = ("_length", "_tail")
 
     complete = True
     at_edge = False
 
     def __init__(self) -> None:
-        self._counts: _Counts | None = None
         self._tail = b""
         self._length = 0
 
@@ -138,26 +133,15 @@ class Document:
         """The next bytes of the answer."""
         self._length += len(piece)
         self._tail = (self._tail + piece[-MAX_TAIL:])[-MAX_TAIL:] if self._tail else piece[-MAX_TAIL:]
-        self._counts = None
 
-    @property
-    def tokens_in(self) -> int | None:
-        """Tokens the model was given."""
-        return self._read().tokens_in
-
-    @property
-    def tokens_out(self) -> int | None:
-        """Tokens the model made."""
-        return self._read().tokens_out
-
-    def _read(self) -> _Counts:
-        if self._counts is None:
-            self._counts = _Counts()
-            if self._length == len(self._tail):
-                self._counts.take(_member(self._tail))
-            else:
-                self._search(self._counts)
-        return self._counts
+    def counts(self) -> Counted:
+        """Of the whole document if it was kept, else of its last usage member."""
+        counts = _Counts()
+        if self._length == len(self._tail):
+            counts.take(_member(self._tail))
+        else:
+            self._search(counts)
+        return counts.seen()
 
     def _search(self, counts: _Counts) -> None:
         """From a member of the top level to its end, a document is an object again once a brace is put before."""
@@ -179,15 +163,9 @@ class Events:
         self._open = bytearray()  # the unfinished event, at most MAX_EVENT
         self._skipping = b""  # the beginning of an event that is longer than that
 
-    @property
-    def tokens_in(self) -> int | None:
-        """Tokens the model was given."""
-        return self._counts.tokens_in
-
-    @property
-    def tokens_out(self) -> int | None:
-        """Tokens the model made so far."""
-        return self._counts.tokens_out
+    def counts(self) -> Counted:
+        """What the events told so far."""
+        return self._counts.seen()
 
     @property
     def at_edge(self) -> bool:

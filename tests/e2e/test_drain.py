@@ -35,7 +35,7 @@ def test_a_stream_that_fits_is_finished_and_the_gateway_ends_well(
     stub.say(scripts.sse(pieces, every=0.2))
     gateway = start_gateway([pool("nim", ["m"], stub.url)], **draining())
     gateway.backends_up("nim", 1)
-    assert gateway.readiness() == 200
+    wait_until(lambda: gateway.readiness() == 200, 10, "the gateway being ready")
     with streaming(gateway.url, "POST", CHAT, body=STREAM, token=token("alice"), ca=gateway.ca) as answer:
         received = answer.next()
         gateway.process.signal(signal.SIGTERM)
