@@ -55,4 +55,3 @@ def entry() -> None:
 
 if __name__ == "__main__":
     entry()
-

@@ -17,22 +17,22 @@ from pathlib import Path
 from typing import Any
 
 from gateway import __version__, generation, tls
-from gateway.account import Account
+from gateway.accounting.account import Account
+from gateway.accounting.audit import AuditFile
+from gateway.accounting.metrics import MetricsPage, Sources
+from gateway.accounting.tallies import Tallies
 from gateway.admission import Admission
-from gateway.audit import AuditFile
-from gateway.backends import Backend
 from gateway.call import Channel
+from gateway.config.mistakes import Mistakes
+from gateway.config.watch import Watcher
 from gateway.doors.admin import AdminDoor
 from gateway.doors.http import DoorSettings, HttpDoor
 from gateway.exchange import Exchange
 from gateway.fetch import Fetch
 from gateway.generation import Generation, Lasting, Source
-from gateway.health import Prober, servable
-from gateway.metrics import MetricsPage, Sources
-from gateway.mistakes import Mistakes
+from gateway.pools.backends import Backend
+from gateway.pools.health import Prober, servable
 from gateway.settings import Settings
-from gateway.tallies import Tallies
-from gateway.watch import Watcher
 from gateway.wires import WIRES
 
 log = logging.getLogger(__name__)
@@ -122,11 +122,18 @@ class Gateway:
             "draining": self._draining.is_set(),
             "reload": {"successful": self._reload_good, "mistakes": self._mistakes},
             "rules": len(now.source.rules),
-            "issuers": {keys.name: {"ready": keys.ready, "keys_age_seconds": keys.age()} for keys in now.key_sets.values()},
+            "issuers": {
+                keys.name: {"ready": keys.ready, "keys_age_seconds": keys.age()} for keys in now.key_sets.values()
+            },
             "models": servable(now.pools),
             "pools": {
                 pool.name: [
-                    {"backend": each.name, "health": each.health.value, "in_flight": each.in_flight, "ejections": each.ejections}
+                    {
+                        "backend": each.name,
+                        "health": each.health.value,
+                        "in_flight": each.in_flight,
+                        "ejections": each.ejections,
+                    }
                     for each in pool.backends
                 ]
                 for pool in now.pools
@@ -266,7 +273,10 @@ def _settle_memory() -> None:
 def _warn_loudly(settings: Settings) -> None:
     for issuer in settings.oidc:
         if issuer.allow_insecure:
-            log.warning("insecure.allowed issuer=%s: its keys are fetched without TLS; whoever is on the way can forge callers", issuer.name)
+            log.warning(
+                "insecure.allowed issuer=%s: its keys are fetched without TLS; whoever is on the way can forge callers",
+                issuer.name,
+            )
 
 
 def _check_changeable(before: Settings, after: Settings) -> None:

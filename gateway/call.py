@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from gateway.accounting.tallies import CallSeries
 from gateway.errors import Refusal
-from gateway.tallies import CallSeries
 
 #: Header fields as (lower-case name, value) pairs, in the order they came; names repeat as they came.
 Fields = tuple[tuple[bytes, bytes], ...]

@@ -12,22 +12,24 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from gateway import config, policyfile, tls
+from gateway import tls
+from gateway.accounting.tallies import Tallies
 from gateway.admission import Admission
-from gateway.backends import Pool, build_pools
 from gateway.call import Channel, Outcome
+from gateway.config import load as config
+from gateway.config.mistakes import Mistake, Mistakes
 from gateway.fetch import Fetch
 from gateway.identity import FirstOf
 from gateway.identity.keys import KeySet
 from gateway.identity.oidc import OidcBearer
 from gateway.identity.tokens import BearerIdentity
-from gateway.mistakes import Mistake, Mistakes
 from gateway.pipeline import Pipeline
-from gateway.policy import Policy, Rule
-from gateway.resolve import HttpResolver
+from gateway.policy import files as policyfile
+from gateway.policy.engine import Policy, Rule
+from gateway.pools.backends import Pool, build_pools
+from gateway.resolve.resolver import HttpResolver
 from gateway.seams import Wire
 from gateway.settings import ClientTls, OidcIssuer, Settings
-from gateway.tallies import Tallies
 
 
 @dataclass(frozen=True, slots=True)

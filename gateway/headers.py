@@ -142,7 +142,8 @@ def _identity_fields(principal: Principal) -> tuple[tuple[bytes, bytes], tuple[b
 def _field_text(text: str) -> bytes:
     plain = set(b"!#$&'()*+-./:;<=>?@[]^_`{|}~")
     return b"".join(
-        bytes((byte,)) if chr(byte).isalnum() and byte < 128 or byte in plain else b"%%%02X" % byte for byte in text.encode("utf-8")
+        bytes((byte,)) if chr(byte).isalnum() and byte < 128 or byte in plain else b"%%%02X" % byte
+        for byte in text.encode("utf-8")
     )
 
 
@@ -169,7 +170,12 @@ def client_address(peer: str, fields: Iterable[tuple[bytes, bytes]], trusted: tu
     """The caller's address: the nearest hop of `X-Forwarded-For` that is not a trusted proxy, if `peer` is one."""
     if not trusted or not _within(peer, trusted):
         return peer
-    hops = [hop.strip() for name, value in fields if name == b"x-forwarded-for" for hop in value.decode("latin-1").split(",")]
+    hops = [
+        hop.strip()
+        for name, value in fields
+        if name == b"x-forwarded-for"
+        for hop in value.decode("latin-1").split(",")
+    ]
     address = peer
     for hop in reversed(hops):
         try:

@@ -11,11 +11,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
+from gateway.accounting.tallies import Tallies
 from gateway.admission import Admission
-from gateway.backends import Backend, Pool
-from gateway.budget import Retry
 from gateway.call import Call, Channel, FieldBlock, Grant, Outcome, Principal
-from gateway.ejection import FAILING_STATUS, FailureReason
 from gateway.errors import (
     ClientGone,
     ConnectFailed,
@@ -31,10 +29,12 @@ from gateway.errors import (
 )
 from gateway.exchange import Body, Exchange, Reply
 from gateway.headers import AnswerCrossing, RequestCrossing
+from gateway.pools.backends import Backend, Pool
+from gateway.pools.budget import Retry
+from gateway.pools.ejection import FAILING_STATUS, FailureReason
 from gateway.relay import Relay
 from gateway.seams import Authorize, Outbound, OwnAnswer, Resolved, Resolver, Wire
 from gateway.settings import Timeouts
-from gateway.tallies import Tallies
 
 log = logging.getLogger(__name__)
 
@@ -235,4 +235,3 @@ def _failure(refusal: Refusal) -> FailureReason | None:
         if (reason := _FAILURES.get(kind)) is not None:
             return reason
     return None
-

@@ -9,20 +9,32 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from gateway import dialects, usage
-from gateway.backends import Backend
+from gateway import dialects
+from gateway.answers import usage
 from gateway.call import AnswerHead, Dialect, Outcome
-from gateway.ejection import FAILING_STATUS
 from gateway.errors import Refusal, Truncated, UpstreamBusy
 from gateway.exchange import Reply
 from gateway.headers import AnswerCrossing
+from gateway.pools.backends import Backend
+from gateway.pools.ejection import FAILING_STATUS
 from gateway.seams import UsageKind
 
 
 class Relay:
     """Implements `seams.Answer` for one call, over all its attempts."""
 
-    __slots__ = ("_another", "_backend", "_crossing", "_kind", "_last", "_outcome", "_reply", "_streamed", "feeds_from", "usage")
+    __slots__ = (
+        "_another",
+        "_backend",
+        "_crossing",
+        "_kind",
+        "_last",
+        "_outcome",
+        "_reply",
+        "_streamed",
+        "feeds_from",
+        "usage",
+    )
 
     def __init__(
         self,

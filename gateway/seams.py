@@ -13,14 +13,14 @@ Must not know: any implementation.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from gateway.backends import Backend, Pool
 from gateway.call import AnswerHead, Call, Dialect, FieldBlock, Fields, Grant, ModelRef, Principal
 from gateway.exchange import Body, Flow
+from gateway.pools.backends import Backend, Pool
 
 
 class Identity(Protocol):
@@ -83,7 +83,7 @@ class Resolver(Protocol):
         """What anybody gets at this exact path and method (health), else None."""
         ...
 
-    def resolve(self, call: Call, body: Body) -> Awaitable[Resolved | OwnPage]:
+    def resolve(self, call: Call, body: Body) -> Coroutine[Any, Any, Resolved | OwnPage]:
         """Raises, at once or when awaited, `BadRequest`, `AmbiguousModel`, `UnknownModel`, `NotFound`, `TooLarge`, `UnsupportedMedia`."""
         ...
 

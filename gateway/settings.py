@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 
-from gateway.values import (
+from gateway.config.values import (
     SIGNATURES,
     Affix,
     Algorithm,

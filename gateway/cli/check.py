@@ -9,12 +9,12 @@ import time
 from pathlib import Path
 
 from gateway import generation
-from gateway.backends import build_pools
+from gateway.config.mistakes import Mistake, Mistakes
 from gateway.fetch import Fetch, FetchFailed
 from gateway.generation import Source
-from gateway.health import ready_path
 from gateway.identity.keys import KeySet
-from gateway.mistakes import Mistake, Mistakes
+from gateway.pools.backends import build_pools
+from gateway.pools.health import ready_path
 from gateway.settings import ClientTls
 from gateway.tls import client_context
 
@@ -73,7 +73,9 @@ async def _online(source: Source) -> list[str]:
                 url = f"{backend.scheme}://{backend.authority.decode()}{backend.base_path.decode()}{path}"
                 fields = () if backend.credential is None else (backend.credential,)
                 try:
-                    answer = await fetch.get(url, timeout=pool.settings.health.timeout, limit=65536, fields=fields, tls=backend.tls)
+                    answer = await fetch.get(
+                        url, timeout=pool.settings.health.timeout, limit=65536, fields=fields, tls=backend.tls
+                    )
                 except FetchFailed as failed:
                     failures.append(f"pool {pool.name}: backend {backend.name}: {failed}")
                 else:

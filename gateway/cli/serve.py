@@ -10,7 +10,7 @@ from pathlib import Path
 import uvloop
 
 from gateway import app, logs
-from gateway.mistakes import Mistakes
+from gateway.config.mistakes import Mistakes
 
 EXAMPLE = "example: nim-gateway serve --config config/gateway.yaml"
 

@@ -58,4 +58,6 @@ class AdminDoor:
         return web.Response(body=self._metrics(), headers={"Content-Type": self._metrics_type})
 
     async def _status_page(self, _: web.Request) -> web.Response:
-        return web.Response(body=orjson.dumps(self._status(), option=orjson.OPT_INDENT_2), content_type="application/json")
+        return web.Response(
+            body=orjson.dumps(self._status(), option=orjson.OPT_INDENT_2), content_type="application/json"
+        )

@@ -201,7 +201,15 @@ class ClientConnection(asyncio.Protocol):
         last = self._last
         if head is self._last_head and last is not None:
             call = Call(
-                self._door.new_id(), Channel.HTTP, last.method, last.path, last.query, last.fields, last.peer, self._started, last.derived
+                self._door.new_id(),
+                Channel.HTTP,
+                last.method,
+                last.path,
+                last.query,
+                last.fields,
+                last.peer,
+                self._started,
+                last.derived,
             )
         else:
             call = self._call(head)
@@ -212,7 +220,14 @@ class ClientConnection(asyncio.Protocol):
         path, mark, query = head.target.partition("?")
         peer = client_address(self._peer, head.fields, self._door.settings.trusted_proxies)
         return Call(
-            self._door.new_id(), Channel.HTTP, head.method, path, query if mark else None, head.fields, peer, self._started
+            self._door.new_id(),
+            Channel.HTTP,
+            head.method,
+            path,
+            query if mark else None,
+            head.fields,
+            peer,
+            self._started,
         )
 
     def _queue_up(self, call: Call, head: RequestHead, body: IncomingBody | WholeBody) -> None:

@@ -65,7 +65,8 @@ class HttpReply:
         elif self._old:
             framing += b"connection: keep-alive\r\n"
         self._out.append(
-            b"%b%b%bx-request-id: %b\r\n\r\n" % (heads.status_line(status), heads.block(fields), framing, self._request_id)
+            b"%b%b%bx-request-id: %b\r\n\r\n"
+            % (heads.status_line(status), heads.block(fields), framing, self._request_id)
         )
 
     def send(self, piece: bytes) -> None:

@@ -60,7 +60,13 @@ def known(data: bytes, reader: AnswerReader) -> KnownAnswer | None:
     """What to compare the next answer with, from `data` that held one whole answer and was read by `reader`."""
     end = data.find(b"\r\n\r\n") + 4
     head = reader.head
-    if head is None or not (reader.complete and reader.reusable) or reader.extra or reader.interim or not 4 < end <= _KNOWN_LIMIT:
+    if (
+        head is None
+        or not (reader.complete and reader.reusable)
+        or reader.extra
+        or reader.interim
+        or not 4 < end <= _KNOWN_LIMIT
+    ):
         return None
     raw = data[:end]
     found = _LENGTH.search(raw)

@@ -188,7 +188,10 @@ class RequestReader:
 
     def on_headers_complete(self) -> None:
         head = _checked_head(
-            self._parser.get_method().decode("ascii"), self._target, self._parser.get_http_version(), tuple(self._fields)
+            self._parser.get_method().decode("ascii"),
+            self._target,
+            self._parser.get_http_version(),
+            tuple(self._fields),
         )
         self._head = True
         self._chunked = head.length is None
@@ -214,7 +217,13 @@ class RequestReader:
 def _known(data: bytes, head: RequestHead) -> _Known | None:
     """What to compare the next request with; None where more than the head decides how it is read."""
     end = data.find(b"\r\n\r\n") + 4
-    if head.length is None or head.expects_continue or not head.keep_alive or not 4 < end <= _KNOWN_LIMIT or data[:1] <= b" ":
+    if (
+        head.length is None
+        or head.expects_continue
+        or not head.keep_alive
+        or not 4 < end <= _KNOWN_LIMIT
+        or data[:1] <= b" "
+    ):
         return None
     raw = data[:end]
     found = _LENGTH.search(raw)

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 
 from gateway.call import Principal
 from gateway.errors import IdentityUnavailable
-from gateway.globs import compile_glob
 from gateway.identity.bearer import BadToken, Result
 from gateway.identity.claims import check_claims
 from gateway.identity.jwt import Token, check_signature
 from gateway.identity.keys import RETRY_SECONDS, KeySet
+from gateway.policy.globs import compile_glob
 from gateway.settings import OidcIssuer
 
 # OpenID Connect Core 1.0 section 2 bounds `sub` to 255 characters; other claims (mail, distinguished names) run longer.

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Protocol
 
-from gateway.backends import Backend
 from gateway.call import AnswerHead
 from gateway.deadline import Deadline
 from gateway.drive import Moment
@@ -19,6 +18,7 @@ from gateway.errors import Refusal, Stalled, Truncated, UpstreamBroke, UpstreamB
 from gateway.exchange import Flow
 from gateway.http1 import heads
 from gateway.http1.answers import AnswerReader, KnownAnswer, known
+from gateway.pools.backends import Backend
 from gateway.seams import Answer, Outbound
 
 # uvicorn drops idle connections after 5 s (vLLM and NIM stand on it); ours must be gone before.
@@ -290,7 +290,9 @@ class Connection(asyncio.Protocol):
             self._transport.write(b"".join(parts))
             return
         length = outbound.body.length
-        parts.append(b"transfer-encoding: chunked\r\n\r\n" if length is None else b"content-length: %d\r\n\r\n" % length)
+        parts.append(
+            b"transfer-encoding: chunked\r\n\r\n" if length is None else b"content-length: %d\r\n\r\n" % length
+        )
         self._transport.write(b"".join(parts))
         self._chunks = [] if length is None else None
         self._sending = True

@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from gateway.backends import Backend
 from gateway.drive import Moment
 from gateway.errors import ConnectFailed
+from gateway.pools.backends import Backend
 from gateway.seams import Answer, Outbound
 from gateway.wires.connection import Connection, Stale
 
@@ -144,4 +144,3 @@ def _may_reuse(outbound: Outbound) -> bool:
 
 def _reason(error: Exception) -> str:
     return str(error) or type(error).__name__
-

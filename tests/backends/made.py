@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from gateway import settings
-from gateway.backends import Backend, Pool, build_pools
+from gateway.pools.backends import Backend, Pool, build_pools
 
 
 def client_context(_: settings.ClientTls | None) -> ssl.SSLContext:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway import settings
-from gateway.backends import Backend, build_pools
-from gateway.ejection import FailureReason
+from gateway.pools.backends import Backend, build_pools
+from gateway.pools.ejection import FailureReason
 from tests.backends.made import built, client_context, names, up, wanted
 
 

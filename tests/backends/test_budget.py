@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.budget import Budget
+from gateway.pools.budget import Budget
 from tests.backends.made import built, up, wanted
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway import settings
-from gateway.backends import Pool
-from gateway.ejection import FailureReason, Strikes
+from gateway.pools.backends import Pool
+from gateway.pools.ejection import FailureReason, Strikes
 from tests.backends.made import candidates, names, up
 
 REASONS = st.sampled_from(sorted(FailureReason))

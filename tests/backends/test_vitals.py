@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.ejection import FailureReason
-from gateway.vitals import Health, Standing, Vitals
+from gateway.pools.ejection import FailureReason
+from gateway.pools.vitals import Health, Standing, Vitals
 from tests.backends.made import names, up
 
 

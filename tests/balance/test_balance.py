@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.backends import Backend
-from gateway.balance import BALANCERS, Balances, LeastConnections, RoundRobin
+from gateway.pools.backends import Backend
+from gateway.pools.balance import BALANCERS, Balances, LeastConnections, RoundRobin
 from tests.backends.made import up
 
 

@@ -12,7 +12,7 @@ from bench import configs
 from bench.configs import Site
 from bench.material import write_certificate
 from bench.work import MODEL, TENSOR_MODEL
-from gateway import config
+from gateway.config import load as config
 
 SITE = Site(
     folder=Path("/srv/bench/one"),

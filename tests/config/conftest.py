@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
-from gateway.config import Loaded, load
-from gateway.mistakes import Mistakes
+from gateway.config.load import Loaded, load
+from gateway.config.mistakes import Mistakes
 
 MINIMAL = """\
 listen:

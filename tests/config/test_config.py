@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import load
-from gateway.mistakes import Mistakes
+from gateway.config.load import load
+from gateway.config.mistakes import Mistakes
 from gateway.settings import (
     BackendAddress,
     Claims,

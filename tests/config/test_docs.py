@@ -11,14 +11,14 @@ from typing import Annotated, Any, get_args, get_origin
 
 import pytest
 
-from gateway import shape
-from gateway.balance import BALANCERS
-from gateway.typed import settings_of, validate
-from gateway.values import BALANCES, PROTOCOLS, NotBuilt
-from gateway.yamlfile import read
+from gateway.config import shape
+from gateway.config.typed import settings_of, validate
+from gateway.config.values import BALANCES, PROTOCOLS, NotBuilt
+from gateway.config.yamlfile import read
+from gateway.pools.balance import BALANCERS
 
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
-RULES = Path(shape.__file__).parent / "tables" / "http.rules"
+RULES = Path(shape.__file__).parent.parent / "resolve" / "tables" / "http.rules"
 ROW = re.compile(r"\| `([^`]+)` \| [^|]+ \| (?:`([^`]*)`|(\*needed\*|not built yet)) \| `([^`]+)` \|")
 SECRET = "pools[].credential.value"
 BEYOND: Any = object()

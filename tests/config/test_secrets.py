@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config import load
-from gateway.mistakes import Mistakes
-from gateway.secrets import filled
-from gateway.yamlfile import read
+from gateway.config.load import load
+from gateway.config.mistakes import Mistakes
+from gateway.config.secrets import filled
+from gateway.config.yamlfile import read
 from tests.config.conftest import MINIMAL
 
 Write = Callable[[str], Path]

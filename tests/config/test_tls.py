@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.config import load
-from gateway.mistakes import Mistakes
+from gateway.config.load import load
+from gateway.config.mistakes import Mistakes
 from gateway.settings import ClientTls, ServerTls
 from gateway.tls import TlsError, client_context, expiry, reload_into, server_context
 from tests.config.conftest import MINIMAL, Pair, make_pair

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway import typed
-from gateway.units import Written, duration
-from gateway.yamlfile import Mistakes, read
+from gateway.config import typed
+from gateway.config.units import Written, duration
+from gateway.config.yamlfile import Mistakes, read
 
 
 class Colour(StrEnum):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway import units, values
+from gateway.config import units, values
 
 READERS: dict[str, Callable[[Any], Any]] = {
     "size": units.size,

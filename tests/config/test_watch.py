@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.watch import Settling, Watcher, digest
+from gateway.config.watch import Settling, Watcher, digest
 
 QUICK = 0.02  # seconds between two reads here
 LIVE = 2.0  # seconds in which a change must be told

@@ -11,8 +11,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.yamlfile import DEEPEST, Document, Mistakes, read
-from gateway.yamltext import LARGEST
+from gateway.config.yamlfile import DEEPEST, Document, Mistakes, read
+from gateway.config.yamltext import LARGEST
 
 PATHOLOGICAL = {
     "flow lists without end": b"[" * 500_000,

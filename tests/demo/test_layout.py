@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway import config, devcerts, policyfile
+from gateway import devcerts
+from gateway.config import load as config
 from gateway.demo import layout
 from gateway.demo.layout import Parts, Places
+from gateway.policy import files as policyfile
 
 PARTS = Parts(("http://127.0.0.1:1", "http://127.0.0.1:2"), "http://127.0.0.1:3", "http://127.0.0.1:4", 8443, 9090)
 

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from gateway import settings
-from gateway.backends import Pool
-from gateway.health import Prober
+from gateway.pools.backends import Pool
+from gateway.pools.health import Prober
 from tests.backends.made import built, wanted
 
 FAST = settings.HealthCheck(interval=0.02, timeout=5.0)

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from gateway import devcerts, settings
-from gateway.backends import Backend, Pool, build_pools
 from gateway.fetch import Fetch
-from gateway.health import Prober, ready_path, servable
-from gateway.vitals import Health
+from gateway.pools.backends import Backend, Pool, build_pools
+from gateway.pools.health import Prober, ready_path, servable
+from gateway.pools.vitals import Health
 from tests.backends.made import names, wanted
 from tests.health.made import FAST, pool_of, running, triton
 from tests.health.servers import Server, serving, until, unused

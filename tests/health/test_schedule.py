@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from gateway import settings
-from gateway.backends import Pool
 from gateway.fetch import Fetch
-from gateway.health import Prober
-from gateway.vitals import Health
+from gateway.pools.backends import Pool
+from gateway.pools.health import Prober
+from gateway.pools.vitals import Health
 from tests.health.made import TWO, pool_of, running, triton
 from tests.health.servers import Server, deaf, serving, until
 

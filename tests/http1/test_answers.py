@@ -135,7 +135,9 @@ def test_an_answer_whose_head_comes_again_reads_as_if_it_were_parsed(
     first: list[str], second: list[str], content: bytes, again: bytes, status: str, extra: int
 ) -> None:
     def answer(fields: list[str], body: bytes) -> bytes:
-        return "\r\n".join([f"HTTP/1.1 {status}", *fields, f"Content-Length: {len(body)}"]).encode() + b"\r\n\r\n" + body
+        return (
+            "\r\n".join([f"HTTP/1.1 {status}", *fields, f"Content-Length: {len(body)}"]).encode() + b"\r\n\r\n" + body
+        )
 
     learnt = known(answer(first, content), read(answer(first, content))[1])
     assert learnt is not None
@@ -149,7 +151,9 @@ def test_an_answer_whose_head_comes_again_reads_as_if_it_were_parsed(
     head, body = recalled
     assert (reader.complete, reader.extra, reader.reusable) == (True, False, True)
     assert (head.status, head.length, body) == (story.heads[0][0], story.heads[0][2], story.body)
-    assert [f for f in head.fields if f[0] != b"content-length"] == [f for f in story.heads[0][1] if f[0] != b"content-length"]
+    assert [f for f in head.fields if f[0] != b"content-length"] == [
+        f for f in story.heads[0][1] if f[0] != b"content-length"
+    ]
 
 
 def test_the_same_head_with_another_length_is_recognised() -> None:
@@ -161,6 +165,8 @@ def test_the_same_head_with_another_length_is_recognised() -> None:
     assert (recalled[0].length, recalled[1]) == (11, b"hello again")
 
 
-@pytest.mark.parametrize("answer", [CHUNKED, SIZED + b"x", SIZED[:-1], SIZED.replace(b"X-Two: a", b"Connection: close")])
+@pytest.mark.parametrize(
+    "answer", [CHUNKED, SIZED + b"x", SIZED[:-1], SIZED.replace(b"X-Two: a", b"Connection: close")]
+)
 def test_other_answers_are_not_kept_in_mind(answer: bytes) -> None:
     assert known(answer, read(answer)[1]) is None

@@ -46,14 +46,18 @@ def read(*pieces: bytes) -> Story:
     return story
 
 
-def request(line: str = "POST /v1/completions HTTP/1.1", *fields: str, body: bytes = b"", host: str | None = "gw.test") -> bytes:
+def request(
+    line: str = "POST /v1/completions HTTP/1.1", *fields: str, body: bytes = b"", host: str | None = "gw.test"
+) -> bytes:
     lines = [line, *([f"Host: {host}"] if host is not None else []), *fields]
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
 
 
 STREAM = (
     request("POST /v1/a HTTP/1.1", "Content-Length: 5", "X-A:  b ", body=b"hello")
-    + request("POST /v1/b HTTP/1.1", "Transfer-Encoding: chunked", body=b"3;x=y\r\nabc\r\n2\r\nde\r\n0\r\nX-T: v\r\n\r\n")
+    + request(
+        "POST /v1/b HTTP/1.1", "Transfer-Encoding: chunked", body=b"3;x=y\r\nabc\r\n2\r\nde\r\n0\r\nX-T: v\r\n\r\n"
+    )
     + request("GET /v1/c?q=1 HTTP/1.1", "Connection: close")
 )
 
@@ -110,7 +114,9 @@ def test_framing_and_fields_with_two_readings_are_refused(fields: tuple[str, ...
         read(request("POST /v1/completions HTTP/1.1", *fields, body=b"0\r\n\r\n"))
 
 
-@pytest.mark.parametrize("body", [b"5;a\nb\r\nhello\r\n", b"5 \r\nhello\r\n", b"0x5\r\nhello\r\n", b"+5\r\nhello\r\n", b"-1\r\n"])
+@pytest.mark.parametrize(
+    "body", [b"5;a\nb\r\nhello\r\n", b"5 \r\nhello\r\n", b"0x5\r\nhello\r\n", b"+5\r\nhello\r\n", b"-1\r\n"]
+)
 def test_odd_chunk_sizes_are_refused(body: bytes) -> None:
     """B033."""
     with pytest.raises(BadRequest):
@@ -164,7 +170,9 @@ def test_absolute_form_that_names_somebody_else_is_misdirected(target: str) -> N
         read(request(f"GET {target} HTTP/1.1"))
 
 
-@pytest.mark.parametrize("target", ["http:///v1/models", "http://gw.test@evil.test/v1", "@evil.test/", "*", "ftp://gw.test/"])
+@pytest.mark.parametrize(
+    "target", ["http:///v1/models", "http://gw.test@evil.test/v1", "@evil.test/", "*", "ftp://gw.test/"]
+)
 def test_targets_that_are_no_path_are_refused(target: str) -> None:
     with pytest.raises(Refusal):
         read(request(f"GET {target} HTTP/1.1"))
@@ -218,7 +226,9 @@ def test_one_byte_chunks_are_taken() -> None:
 def test_an_upgrade_is_ignored_and_nothing_behind_it_is_read() -> None:
     story = Story()
     reader = RequestReader(story, LIMIT)
-    reader.feed(request("GET /v1/realtime HTTP/1.1", "Connection: Upgrade", "Upgrade: websocket") + b"GET /b HTTP/1.1\r\n\r\n")
+    reader.feed(
+        request("GET /v1/realtime HTTP/1.1", "Connection: Upgrade", "Upgrade: websocket") + b"GET /b HTTP/1.1\r\n\r\n"
+    )
 
     assert [head.target for head in story.heads] == ["/v1/realtime"]
     assert reader.broken
@@ -264,7 +274,9 @@ def conversations(draw: st.DrawFn) -> list[bytes]:
         elif framing == "none":
             body = b""
         else:
-            fields.insert(draw(st.integers(0, 1)), f"{'Content-Length' if framing == 'length' else 'content-length'}: {len(body)}")
+            fields.insert(
+                draw(st.integers(0, 1)), f"{'Content-Length' if framing == 'length' else 'content-length'}: {len(body)}"
+            )
         requests.append(request(f"POST {draw(st.sampled_from(TARGETS))} HTTP/1.1", *fields, body=body))
     return requests
 
@@ -284,7 +296,9 @@ def test_a_head_that_comes_again_reads_as_if_it_were_parsed(requests: list[bytes
         assert (head.method, head.target, head.length, head.keep_alive) == (
             expected.method, expected.target, expected.length, expected.keep_alive
         )  # fmt: skip
-        assert [f for f in head.fields if f[0] != b"content-length"] == [f for f in expected.fields if f[0] != b"content-length"]
+        assert [f for f in head.fields if f[0] != b"content-length"] == [
+            f for f in expected.fields if f[0] != b"content-length"
+        ]
 
 
 @given(conversations())

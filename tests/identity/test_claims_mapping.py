@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from gateway.call import Principal
 from gateway.fetch import Fetch
-from gateway.globs import compile_glob
 from gateway.identity.keys import KeySet
 from gateway.identity.oidc import OidcBearer
+from gateway.policy.globs import compile_glob
 from gateway.settings import Claims, OidcIssuer
 from tests.identity.conftest import Bench, Clock
 from tests.identity.signers import Json

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.audit import AuditFile, Clock, Lines, printable
+from gateway.accounting.audit import AuditFile, Clock, Lines, printable
 from gateway.call import Grant, ModelRef, Operation, Outcome, Principal
 from gateway.errors import Forbidden
 from tests.path.fakes import CALL
@@ -50,7 +50,12 @@ def test_a_line_holds_every_field_of_the_contract() -> None:
 def test_a_refusal_says_why() -> None:
     facts = json.loads(Lines().write(outcome(grant=None, refusal=Forbidden(detail="rule=x"), status=403), STAMP, 11.0))
 
-    assert (facts["decision"], facts["reason"], facts["detail"], facts["rule"]) == ("deny", "model_not_allowed", "rule=x", None)
+    assert (facts["decision"], facts["reason"], facts["detail"], facts["rule"]) == (
+        "deny",
+        "model_not_allowed",
+        "rule=x",
+        None,
+    )
 
 
 @given(st.text(max_size=400), st.text(max_size=400), st.text(max_size=400))
@@ -132,6 +137,8 @@ def test_a_line_that_was_written_before_is_written_anew_where_anything_differs()
     refused = outcome(call=call, grant=first.grant, refusal=Forbidden(), status=403)
 
     for made in (again, elsewhere, another, refused):
-        assert lines.write(made, STAMP, 11.0) == Lines().write(outcome(**(vars(made) | {"call": replace(made.call, derived={})})), STAMP, 11.0)
+        assert lines.write(made, STAMP, 11.0) == Lines().write(
+            outcome(**(vars(made) | {"call": replace(made.call, derived={})})), STAMP, 11.0
+        )
     assert json.loads(lines.write(elsewhere, STAMP, 11.0))["backend"] == "10.0.0.2:8000"
     assert json.loads(lines.write(another, STAMP, 11.0))["rule"] == "other"

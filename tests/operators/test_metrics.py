@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from gateway.account import Account, result_of
+from gateway.accounting.account import Account, result_of
+from gateway.accounting.metrics import MetricsPage, Sources
+from gateway.accounting.tallies import Histogram, Tallies
 from gateway.call import Outcome
 from gateway.errors import ClientGone, Forbidden, Truncated
-from gateway.metrics import MetricsPage, Sources
-from gateway.tallies import Histogram, Tallies
 from tests.operators.test_audit import outcome
 from tests.path.fakes import CALL, Stage, answers
 
@@ -88,7 +88,9 @@ def test_the_numbers_are_those_of_the_calls() -> None:
     tokens = {labels["direction"]: value for labels, value in samples["gateway_tokens_total"]}
     assert tokens == {"input": 6.0, "output": 10.0}
     assert samples["gateway_usage_unknown_total"] == [({"pool": "p", "model": "small"}, 1.0)]
-    decisions = {(labels["decision"], labels["rule"]): value for labels, value in samples["gateway_authorizations_total"]}
+    decisions = {
+        (labels["decision"], labels["rule"]): value for labels, value in samples["gateway_authorizations_total"]
+    }
     assert decisions == {("allow", "ds-chat"): 3.0, ("deny", ""): 1.0}
 
 

@@ -6,18 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gateway import settings
+from gateway.accounting.tallies import Tallies
 from gateway.admission import Admission
-from gateway.backends import Backend, Pool, build_pools
 from gateway.call import AnswerHead, Call, Channel, Dialect, FieldBlock, Grant, ModelRef, Operation, Outcome, Principal
 from gateway.drive import Drive, Moment
 from gateway.errors import Forbidden, Refusal, Unidentified
 from gateway.exchange import Exchange, Flow, Sink
 from gateway.pipeline import Pipeline
+from gateway.pools.backends import Backend, Pool, build_pools
 from gateway.seams import Answer, Outbound, OwnAnswer, OwnPage, Resolved, UsageKind
 from gateway.settings import Timeouts
-from gateway.tallies import Tallies
 
-CALL = Call("0" * 32, Channel.HTTP, "POST", "/v1/chat/completions", None, ((b"authorization", b"Bearer good"),), "10.0.0.9", 0.0)
+CALL = Call(
+    "0" * 32, Channel.HTTP, "POST", "/v1/chat/completions", None, ((b"authorization", b"Bearer good"),), "10.0.0.9", 0.0
+)
 ALICE = Principal("alice", "https://idp.test", "corp")
 MODEL = ModelRef("small", Operation.INFER)
 

@@ -38,7 +38,9 @@ def test_what_the_caller_must_not_tell_a_backend_never_gets_there(name: bytes) -
 
 
 def test_ordinary_fields_pass_in_order_with_repeats() -> None:
-    fields = sent((b"accept", b"a"), (b"inference-header-content-length", b"187"), (b"accept", b"b"), (b"x-stainless-os", b"L"))
+    fields = sent(
+        (b"accept", b"a"), (b"inference-header-content-length", b"187"), (b"accept", b"b"), (b"x-stainless-os", b"L")
+    )
 
     assert fields[:4] == (
         (b"accept", b"a"), (b"inference-header-content-length", b"187"), (b"accept", b"b"), (b"x-stainless-os", b"L")
@@ -48,12 +50,21 @@ def test_ordinary_fields_pass_in_order_with_repeats() -> None:
 def test_fields_named_by_connection_end_here_and_ours_are_added_after() -> None:
     """B036."""
     fields = dict(
-        sent((b"connection", b"keep-alive, X-Hop, X-Request-Id, x-gateway-subject"), (b"x-hop", b"1"), (b"x-end", b"2"), name_caller=True)
+        sent(
+            (b"connection", b"keep-alive, X-Hop, X-Request-Id, x-gateway-subject"),
+            (b"x-hop", b"1"),
+            (b"x-end", b"2"),
+            name_caller=True,
+        )
     )
 
     assert b"x-hop" not in fields
     assert b"connection" not in fields
-    assert (fields[b"x-end"], fields[b"x-request-id"], fields[b"x-gateway-subject"]) == (b"2", IDENTIFIER.encode(), b"alice")
+    assert (fields[b"x-end"], fields[b"x-request-id"], fields[b"x-gateway-subject"]) == (
+        b"2",
+        IDENTIFIER.encode(),
+        b"alice",
+    )
 
 
 def test_ours_say_who_asked_and_by_which_way() -> None:
@@ -81,7 +92,10 @@ def test_a_trace_goes_on_and_one_is_begun_where_there_is_none() -> None:
 
 @given(st.text(max_size=30), st.frozensets(st.text(max_size=10), max_size=4))
 def test_no_name_of_a_caller_can_break_a_field(subject: str, groups: frozenset[str]) -> None:
-    subject, groups = subject.encode("utf-8", "replace").decode(), frozenset(g.encode("utf-8", "replace").decode() for g in groups)
+    subject, groups = (
+        subject.encode("utf-8", "replace").decode(),
+        frozenset(g.encode("utf-8", "replace").decode() for g in groups),
+    )
     call = Call(IDENTIFIER, Channel.HTTP, "GET", "/", None, (), "::1", 0.0)
     fields = dict(RequestCrossing().outbound(call, Principal(subject, "i", "p", groups), name_caller=True)[1])
 

@@ -7,7 +7,16 @@ from dataclasses import replace
 import pytest
 
 from gateway.drive import Moment
-from gateway.errors import ClientGone, ConnectFailed, Refusal, Stopping, Truncated, UnknownModel, UpstreamBroke, UpstreamTimeout
+from gateway.errors import (
+    ClientGone,
+    ConnectFailed,
+    Refusal,
+    Stopping,
+    Truncated,
+    UnknownModel,
+    UpstreamBroke,
+    UpstreamTimeout,
+)
 from gateway.wires.connection import Stale
 from tests.path.fakes import CALL, FakeBody, Stage, answers, refuses
 

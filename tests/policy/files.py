@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.mistakes import Mistakes
-from gateway.policyfile import load
+from gateway.config.mistakes import Mistakes
+from gateway.policy.files import load
 
 
 def one(**changes: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from gateway.call import ModelRef, Operation, Principal
-from gateway.policy import DEFAULT_OPERATIONS, Effect, Policy, Rule
+from gateway.policy.engine import DEFAULT_OPERATIONS, Effect, Policy, Rule
 
 YES, MAYBE, NO = "yes", "maybe", "no"
 

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.call import ModelRef, Operation, Principal
 from gateway.errors import Refusal
-from gateway.policy import Effect, Rule
+from gateway.policy.engine import Effect, Rule
 from gateway.seams import Authorize
 
 ANN = Principal("ann", "https://idp.test", "corp", frozenset({"ds", "staff"}), client="app")

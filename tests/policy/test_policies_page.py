@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gateway.call import ModelRef, Operation, Principal
-from gateway.policy import Policy
-from gateway.policyfile import Entry, Limits, Subjects, When, load
+from gateway.policy.engine import Policy
+from gateway.policy.files import Entry, Limits, Subjects, When, load
 
 PAGE = (Path(__file__).parents[2] / "docs" / "policies.md").read_text(encoding="utf-8")
 

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.call import ModelRef, Operation
 from gateway.errors import Forbidden, GroupsUnknown, NotFound, RouteForbidden, UnknownModel
-from gateway.policy import Effect, Policy, Rule
+from gateway.policy.engine import Effect, Policy, Rule
 from tests.policy.rules import ANN, CHAT, OVERFULL, refused, rule
 
 

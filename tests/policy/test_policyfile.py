@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway.call import ModelRef, Operation, Principal
-from gateway.mistakes import Mistakes
-from gateway.policy import DEFAULT_OPERATIONS, Effect, Policy, Rule
-from gateway.policyfile import load
-from gateway.yamltext import LARGEST
+from gateway.config.mistakes import Mistakes
+from gateway.config.yamltext import LARGEST
+from gateway.policy.engine import DEFAULT_OPERATIONS, Effect, Policy, Rule
+from gateway.policy.files import load
 from tests.policy.files import one, put, wrong
 
 GOOD = """\

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from gateway import settings
-from gateway.backends import Pool, build_pools
 from gateway.call import Call, Channel, Fields, ModelRef, Principal
 from gateway.errors import Refusal, TooLarge
 from gateway.exchange import Flow, Sink
-from gateway.resolve import HttpResolver
+from gateway.pools.backends import Pool, build_pools
+from gateway.resolve.resolver import HttpResolver
 from gateway.seams import OwnAnswer, Resolved
 from gateway.settings import Model
 

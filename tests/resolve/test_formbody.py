@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import AmbiguousModel, BadRequest, Refusal, TooLarge
-from gateway.formbody import MAX_PARTS, MAX_VALUE, Form, read
-from gateway.media import Media
+from gateway.resolve.formbody import MAX_PARTS, MAX_VALUE, Form, read
+from gateway.resolve.media import Media
 
 URLENCODED = Media("application/x-www-form-urlencoded", {})
 WANTED = frozenset({"model", "stream"})

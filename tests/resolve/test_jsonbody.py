@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gateway.errors import AmbiguousModel, BadRequest
-from gateway.jsonbody import MAX_DEPTH, MAX_VALUES, peek, rewrite
+from gateway.resolve.jsonbody import MAX_DEPTH, MAX_VALUES, peek, rewrite
 
 KEYS = ["model", "messages", "stream", "m", "", 'q"uote', "back\\slash", "é", "mod", "a/b", "\u2028", "model\x00"]
 texts = st.one_of(

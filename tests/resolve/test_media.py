@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gateway.call import Fields
 from gateway.errors import BadRequest, Refusal, UnsupportedMedia
-from gateway.media import require_form, require_json
+from gateway.resolve.media import require_form, require_json
 
 
 def typed(*values: str, coding: str | None = None) -> Fields:

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.call import Operation
 from gateway.errors import BadRequest, UnknownModel
-from gateway.models import Catalogue
+from gateway.resolve.models import Catalogue
 from gateway.settings import Model
 from tests.resolve.asking import SITE, built, pool
 

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.call import Dialect, ModelRef, Principal
 from gateway.errors import NotFound, UnknownModel
-from gateway.rules import shipped
+from gateway.resolve.rules import shipped
 from gateway.settings import Model
 from tests.resolve.asking import ALICE, CHAT, SITE_RESOLVER, call, page, pool, resolver
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import AmbiguousModel, BadRequest, NotFound, Refusal
-from gateway.paths import MAX_TARGET, agree, check, model_id, plain
+from gateway.resolve.paths import MAX_TARGET, agree, check, model_id, plain
 
 REFUSED = [
     "",

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.call import Operation
-from gateway.rules import Default, Row, Source, Table, first, parse, shipped
+from gateway.resolve.rules import Default, Row, Source, Table, first, parse, shipped
 
 ROWS = shipped()
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.sse import EDGES, event, first_edge, last_edge, split
+from gateway.answers.sse import EDGES, event, first_edge, last_edge, split
 
 ends = st.sampled_from([b"\n", b"\r\n", b"\r"])
 lines = st.sampled_from(

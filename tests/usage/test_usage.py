@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.answers.usage import MAX_EVENT, MAX_TAIL, UsageReader, reader_for
 from gateway.seams import UsageKind
-from gateway.usage import MAX_EVENT, MAX_TAIL, UsageReader, reader_for
 from tests.usage import streams
 
 SSE = b"text/event-stream; charset=utf-8"

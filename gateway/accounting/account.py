@@ -9,9 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from gateway import audit
+from gateway.accounting import audit
+from gateway.accounting.tallies import CallSeries, Tallies
 from gateway.call import Outcome
-from gateway.tallies import CallSeries, Tallies
+
 
 class Account:
     """Called once for each call, at its end."""

@@ -12,12 +12,15 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gateway import config_checks, config_files, settings, shape
-from gateway.part import Finding, Part
-from gateway.secrets import filled
-from gateway.typed import validate
-from gateway.yamlfile import Document, Mistake, Mistakes, read
-from gateway.yamltext import LARGEST
+from gateway import settings
+from gateway.config import checks as config_checks
+from gateway.config import files as config_files
+from gateway.config import shape
+from gateway.config.part import Finding, Part
+from gateway.config.secrets import filled
+from gateway.config.typed import validate
+from gateway.config.yamlfile import Document, Mistake, Mistakes, read
+from gateway.config.yamltext import LARGEST
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from gateway.units import Network, Written, duration, host, matching, network, path, size, url, wait, whole
+from gateway.config.units import Network, Written, duration, host, matching, network, path, size, url, wait, whole
 
 #: The rule sets of the route tables; `BY_POOL` are those with paths that name no model, so the pool must be plain.
 PROTOCOLS: Final = (

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import yaml
 
-from gateway.mistakes import MOST, Mistake, Mistakes
-from gateway.yamltext import UNUSABLE, decoded, scalar
+from gateway.config.mistakes import MOST, Mistake, Mistakes
+from gateway.config.yamltext import UNUSABLE, decoded, scalar
 
 __all__ = ["Document", "Mistake", "Mistakes", "read"]
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from gateway.part import Finding, Part
-from gateway.units import duration, is_loopback, same_url
-from gateway.values import BY_POOL
+from gateway.config.part import Finding, Part
+from gateway.config.units import duration, is_loopback, same_url
+from gateway.config.values import BY_POOL
 
 # Where an empty list would leave nothing to do, and what one needs there.
 NEEDED: Final[dict[tuple[str, ...], str]] = {

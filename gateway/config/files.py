@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from gateway.part import Finding, Part
+from gateway.config.part import Finding, Part
 from gateway.settings import ServerTls
 from gateway.tls import TlsError, certificates, expiry, server_context
 

@@ -14,8 +14,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from gateway import __version__
-from gateway.backends import Pool
-from gateway.tallies import CallSeries, Tallies
+from gateway.accounting.tallies import CallSeries, Tallies
+from gateway.pools.backends import Pool
 
 CALL_LABELS = ("pool", "model", "operation")
 
@@ -56,13 +56,25 @@ def _calls(tallies: Tallies) -> Iterator[Metric]:
         for (status, result), count in series.results.items():
             requests.add_metric((*key, str(status), result), count)
     yield requests
-    yield _histogram("gateway_request_duration_seconds", "From the first byte of a request to the end of its answer.", rows, "duration")
-    yield _histogram("gateway_time_to_first_byte_seconds", "From the first byte of a request to the head of its answer.", rows, "first_byte")
+    yield _histogram(
+        "gateway_request_duration_seconds",
+        "From the first byte of a request to the end of its answer.",
+        rows,
+        "duration",
+    )
+    yield _histogram(
+        "gateway_time_to_first_byte_seconds",
+        "From the first byte of a request to the head of its answer.",
+        rows,
+        "first_byte",
+    )
     yield _histogram("gateway_inter_token_seconds", "Between two pieces of a streamed answer.", rows, "gaps")
     tokens = CounterMetricFamily(
         "gateway_tokens", "Tokens as the backends count them.", labels=("pool", "model", "direction")
     )
-    unknown = CounterMetricFamily("gateway_usage_unknown", "Answers that told no token count.", labels=("pool", "model"))
+    unknown = CounterMetricFamily(
+        "gateway_usage_unknown", "Answers that told no token count.", labels=("pool", "model")
+    )
     for (pool, model), (tokens_in, tokens_out, lost) in _by_model(rows).items():
         tokens.add_metric((pool, model, "input"), tokens_in)
         tokens.add_metric((pool, model, "output"), tokens_out)
@@ -76,7 +88,11 @@ def _by_model(rows: list[tuple[tuple[str, str, str], CallSeries]]) -> dict[tuple
     for (pool, model, _), series in rows:
         if pool:
             before = sums.get((pool, model), (0, 0, 0))
-            sums[(pool, model)] = (before[0] + series.tokens_in, before[1] + series.tokens_out, before[2] + series.usage_unknown)
+            sums[(pool, model)] = (
+                before[0] + series.tokens_in,
+                before[1] + series.tokens_out,
+                before[2] + series.usage_unknown,
+            )
     return sums
 
 
@@ -93,7 +109,12 @@ def _decisions(tallies: Tallies) -> Iterator[Metric]:
         ("gateway_authentications", "Credentials looked at.", ("provider", "result"), tallies.authentications),
         ("gateway_authorizations", "Decisions, by rule.", ("decision", "rule"), tallies.authorizations),
         ("gateway_retries", "Calls sent to another backend.", ("pool", "reason"), tallies.retries),
-        ("gateway_backend_unsolicited", "Idle connections closed because bytes came unasked.", ("pool", "backend"), tallies.unsolicited),
+        (
+            "gateway_backend_unsolicited",
+            "Idle connections closed because bytes came unasked.",
+            ("pool", "backend"),
+            tallies.unsolicited,
+        ),
     ):
         family = CounterMetricFamily(name, text, labels=labels)
         for key, count in sorted(counts.items()):
@@ -103,14 +124,18 @@ def _decisions(tallies: Tallies) -> Iterator[Metric]:
     for result in ("success", "failure"):
         reloads.add_metric((result,), tallies.reloads[result])
     yield reloads
-    yield CounterMetricFamily("gateway_audit_lines_lost", "Audit lines that could not be written.", value=tallies.audit_lost)
+    yield CounterMetricFamily(
+        "gateway_audit_lines_lost", "Audit lines that could not be written.", value=tallies.audit_lost
+    )
 
 
 def _backends(sources: Sources) -> Iterator[Metric]:
     labels = ("pool", "backend")
     up = GaugeMetricFamily("gateway_backend_up", "1 while the probes find it ready.", labels=labels)
     flying = GaugeMetricFamily("gateway_backend_in_flight_requests", "Calls on it now.", labels=labels)
-    failures = CounterMetricFamily("gateway_backend_failures", "Calls that failed through it.", labels=(*labels, "reason"))
+    failures = CounterMetricFamily(
+        "gateway_backend_failures", "Calls that failed through it.", labels=(*labels, "reason")
+    )
     ejections = CounterMetricFamily("gateway_backend_ejections", "Times it was left out for failing.", labels=labels)
     for pool in sources.pools():
         for backend in pool.backends:
@@ -134,9 +159,13 @@ def _state(sources: Sources) -> Iterator[Metric]:
         for key, value in sorted(values.items()):
             family.add_metric((key,), value)
         yield family
-    yield GaugeMetricFamily("gateway_config_generation", "Rises with each reload that took.", value=sources.generation())
     yield GaugeMetricFamily(
-        "gateway_config_reload_successful", "0 while the files on disk are not what runs.", value=sources.reload_successful()
+        "gateway_config_generation", "Rises with each reload that took.", value=sources.generation()
+    )
+    yield GaugeMetricFamily(
+        "gateway_config_reload_successful",
+        "0 while the files on disk are not what runs.",
+        value=sources.reload_successful(),
     )
     build = GaugeMetricFamily("gateway_build_info", "Always 1.", labels=("version",))
     build.add_metric((__version__,), 1)

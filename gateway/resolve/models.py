@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from gateway.backends import Pool
 from gateway.call import ModelRef, Operation
 from gateway.errors import BadRequest, UnknownModel
+from gateway.pools.backends import Pool
 from gateway.settings import Model
 
 #: What a retriever may put behind an embedding model's name; it goes on to the backend, and means the same model.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from gateway.mistakes import MOST, Mistake, Mistakes
+from gateway.config.mistakes import MOST, Mistake, Mistakes
 
 LARGEST: Final = 1024 * 1024  # bytes; a thousand rules take a quarter of it
 LONGEST_NUMBER: Final = 18  # digits; fits every size and time, and 64 bits

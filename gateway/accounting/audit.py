@@ -93,7 +93,13 @@ class Lines:
 
 
 def _facts(outcome: Outcome) -> str:
-    call, principal, grant, model, refusal = outcome.call, outcome.principal, outcome.grant, outcome.model, outcome.refusal
+    call, principal, grant, model, refusal = (
+        outcome.call,
+        outcome.principal,
+        outcome.grant,
+        outcome.model,
+        outcome.refusal,
+    )
     facts = {
         "subject": printable(principal.subject) if principal else None,
         "issuer": principal.issuer if principal else None,

@@ -8,17 +8,18 @@ Must not know: how a row was found, who asks, what the gateway answers itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from gateway import formbody, jsonbody, paths
-from gateway.backends import Pool
 from gateway.call import Call, ModelRef, Operation
 from gateway.errors import AmbiguousModel, BadRequest, NotFound, TooLarge, UnknownModel
 from gateway.exchange import Body
-from gateway.media import Media, require_form, require_json
-from gateway.models import Face, Served
-from gateway.rules import Default, Found, Row, Source
+from gateway.pools.backends import Pool
+from gateway.resolve import formbody, jsonbody, paths
+from gateway.resolve.media import Media, require_form, require_json
+from gateway.resolve.models import Face, Served
+from gateway.resolve.rules import Default, Found, Row, Source
 from gateway.seams import Resolved, UsageKind
 
 #: What a name in a path may look like; the length also bounds it in logs.
@@ -86,9 +87,7 @@ def asked(call: Call, face: Face, path: str, found: Found, pools: tuple[Pool, ..
     elif row.source is Source.FORM:
         media = require_form(call.fields)
     most = max((limit(pool, largest) for pool in pools), default=0)
-    return Ask(
-        face, path, call.query, found, row, pools, largest, most, _target(path, call.query), _usage(row), media
-    )
+    return Ask(face, path, call.query, found, row, pools, largest, most, _target(path, call.query), _usage(row), media)
 
 
 def limit(pool: Pool, largest: int) -> int:
@@ -175,7 +174,7 @@ async def from_pool(ask: Ask, body: Body) -> Resolved:
 
 
 #: How to read each source; those that are not here (`ledger`, `frame`) are closed.
-READERS: Mapping[Source, Callable[[Ask, Body], Awaitable[Resolved]]] = {
+READERS: Mapping[Source, Callable[[Ask, Body], Coroutine[Any, Any, Resolved]]] = {
     Source.JSON: from_json,
     Source.FORM: from_form,
     Source.PATH: from_path,

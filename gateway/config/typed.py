@@ -16,8 +16,8 @@ from typing import Annotated, Any, Final, TypeVar, Union, cast, get_args, get_or
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from gateway.mistakes import Mistake, Mistakes
-from gateway.yamlfile import Document
+from gateway.config.mistakes import Mistake, Mistakes
+from gateway.config.yamlfile import Document
 
 T = TypeVar("T")
 

@@ -6,20 +6,21 @@ Must not know: how a body or a name is read (`sources`), what rules of the polic
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from gateway import dialects, pages, paths
-from gateway.backends import Pool
+from gateway import dialects
 from gateway.call import Call, Channel, Dialect, ModelRef, Operation, Principal
 from gateway.errors import NotFound, UnknownModel
 from gateway.exchange import Body
-from gateway.models import Catalogue, Face
-from gateway.rules import ANY, Default, Found, Row, Table, shipped
+from gateway.pools.backends import Pool
+from gateway.resolve import pages, paths
+from gateway.resolve.models import Catalogue, Face
+from gateway.resolve.rules import ANY, Default, Found, Row, Table, shipped
+from gateway.resolve.sources import READERS, Ask, asked
 from gateway.seams import OwnAnswer, OwnPage, Resolved
-from gateway.sources import READERS, Ask, asked
 
 May = Callable[[Principal, ModelRef], bool]
 
@@ -36,7 +37,7 @@ _ALWAYS = frozenset({_MODELS, _MODEL})
 _READABLE = frozenset({"", "model", "voice"})
 
 
-_Reading = tuple[Ask, Callable[[Ask, Body], Awaitable[Resolved]]]
+_Reading = tuple[Ask, Callable[[Ask, Body], Coroutine[Any, Any, Resolved]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class HttpResolver:
         probe = self._open.get((call.method, call.path))
         return probe() if probe is not None else None
 
-    def resolve(self, call: Call, body: Body) -> Awaitable[Resolved | OwnPage]:
+    def resolve(self, call: Call, body: Body) -> Coroutine[Any, Any, Resolved | OwnPage]:
         """What is asked for. Raises what `seams.Resolver` lists; a body is read only where the path is open."""
         reading: _Reading | OwnPageHere | None = call.recall(self)
         if reading is None:

@@ -76,7 +76,7 @@ class Found:
 
 def shipped() -> tuple[Row, ...]:
     """The HTTP table that comes with this package."""
-    return parse((files("gateway") / "tables" / "http.rules").read_text("ascii"))
+    return parse((files("gateway.resolve") / "tables" / "http.rules").read_text("ascii"))
 
 
 def parse(text: str) -> tuple[Row, ...]:

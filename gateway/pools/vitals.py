@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from enum import Enum
 from math import inf
 
-from gateway.ejection import FailureReason, Strikes
+from gateway.pools.ejection import FailureReason, Strikes
 
 #: Longest rest a backend may ask for with `Retry-After`, in seconds: it must not be able to take itself out for a day.
 LONGEST_REST = 60.0

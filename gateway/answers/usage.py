@@ -11,8 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from gateway import sse
-from gateway.jsonbody import load
+from gateway.answers import sse
+from gateway.resolve.jsonbody import load
 from gateway.seams import UsageKind
 
 #: Bytes at the end of a JSON answer that are kept; counts come last, behind some small members at most.

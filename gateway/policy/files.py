@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from gateway import typed, yamlfile
 from gateway.call import Operation
-from gateway.mistakes import Mistake, Mistakes
-from gateway.policy import DEFAULT_OPERATIONS, Effect, Rule
-from gateway.policychecks import EMPTY, wrong_with
-from gateway.yamltext import LARGEST
+from gateway.config import typed, yamlfile
+from gateway.config.mistakes import Mistake, Mistakes
+from gateway.config.yamltext import LARGEST
+from gateway.policy.checks import EMPTY, wrong_with
+from gateway.policy.engine import DEFAULT_OPERATIONS, Effect, Rule
 
 FILES_LIMIT: Final = 1000  # files of one folder; far more than people keep apart, and a wrong folder is noticed
 RULES_LIMIT: Final = 10_000  # ten times what decisions are measured with; memory grows with rules times names

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from gateway import settings
-from gateway.balance import BALANCERS, Balances
-from gateway.budget import Budget
-from gateway.ejection import STRIKING, FailureReason, room_for_one_more
-from gateway.vitals import Health, Vitals
+from gateway.pools.balance import BALANCERS, Balances
+from gateway.pools.budget import Budget
+from gateway.pools.ejection import STRIKING, FailureReason, room_for_one_more
+from gateway.pools.vitals import Health, Vitals
 
 log = logging.getLogger(__name__)
 

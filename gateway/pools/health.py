@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from gateway import settings
-from gateway.backends import Backend, Pool
 from gateway.fetch import Fetch, FetchFailed
-from gateway.vitals import Health
+from gateway.pools.backends import Backend, Pool
+from gateway.pools.vitals import Health
 
 log = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.part import Finding, Part
-from gateway.yamlfile import Document
-from gateway.yamltext import scalar
+from gateway.config.part import Finding, Part
+from gateway.config.yamlfile import Document
+from gateway.config.yamltext import scalar
 
 SECRETS: Final = (("pools", "*", "credential", "value"),)
 

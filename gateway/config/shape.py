@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gateway import settings
-from gateway.values import FilePath, NotBuilt, Verify, Workers
+from gateway.config.values import FilePath, NotBuilt, Verify, Workers
 
 
 @dataclass(frozen=True, slots=True)

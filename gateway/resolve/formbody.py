@@ -16,7 +16,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser
 
 from gateway.errors import AmbiguousModel, BadRequest, TooLarge
-from gateway.media import Media
+from gateway.resolve.media import Media
 
 #: Parts of a form; servers built on Starlette take no more.
 MAX_PARTS = 1000

@@ -1,0 +1,1 @@
+"""What became of calls: audit lines, numbers, the metrics page."""

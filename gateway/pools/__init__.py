@@ -1,0 +1,1 @@
+"""Backends and pools: health, ejection, balancing, retry budgets."""

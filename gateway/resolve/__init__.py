@@ -1,0 +1,1 @@
+"""From a request to what it asks for: the rule tables, paths, bodies, model names."""
