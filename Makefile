@@ -14,9 +14,8 @@ PIP := -m pip --disable-pip-version-check --quiet
 BIN := .venv/bin
 SETUP := .venv/.set-up
 SETUP313 := .venv-3.13/.set-up
-CODE := gateway tests $(wildcard bench certs)
 # Tests that hold the rules of the tree and keep the documents in step with the code.
-RULES := tests/test_architecture.py $(wildcard tests/*/test_docs*.py tests/test_docs*.py tests/docs)
+RULES := tests/test_architecture.py tests/docs tests/config/test_docs.py tests/policy/test_policies_page.py tests/dialects
 ARGS ?=
 
 .PHONY: help setup parts demo check lint format types dead duplicates rules fix test test-quick test-3.13 has-3.13 bench certs lock clean
@@ -98,8 +97,9 @@ UV ?= $(BIN)/uv
 COMPILE = $(UV) pip compile --quiet --upgrade --generate-hashes --no-header --no-emit-index-url --no-emit-find-links \
 	--python-version 3.11
 
-lock:  ## renew requirements.lock and the lock of the real servers
+lock:  ## renew the locks: of development, of running alone (for the image), and of the real servers
 	$(COMPILE) --universal --group pyproject.toml:dev -o requirements.lock pyproject.toml tests/requirements-tests.txt
+	$(COMPILE) --universal -c requirements.lock -o requirements-run.lock pyproject.toml
 	$(COMPILE) --python-platform x86_64-manylinux_2_36 -o tests/requirements-parts.lock tests/requirements-parts.txt
 
 clean:  ## everything that was made here, but not what was installed

@@ -6,7 +6,6 @@ Knows: constructors, and the order of start and stop. Must not know: details of 
 from __future__ import annotations
 
 import asyncio
-import gc
 import itertools
 import logging
 import secrets
@@ -32,13 +31,14 @@ from gateway.fetch import Fetch
 from gateway.generation import Generation, Lasting, Source
 from gateway.pools.backends import Backend
 from gateway.pools.health import Prober, servable
-from gateway.settings import Settings
+from gateway.settings import Listen, Management, Settings
+from gateway.startup import endpoint, lone, needed, settle_memory, warn_loudly
 from gateway.wires import WIRES
 
 log = logging.getLogger(__name__)
 
-# Objects made before the collector looks, by generation. Calls leave no cycles behind, so seldom is often enough.
-_GC_THRESHOLDS = (20_000, 20, 50)
+# Seconds for connections that were cut to close. The door waits 2 s for a caller's own farewell (TLS close_notify).
+_FAREWELL = 2.5
 
 # Seconds before a background part that failed is started again.
 _PAUSE = 1.0
@@ -48,7 +48,7 @@ class Gateway:
     """A running gateway. `run` returns after the drain."""
 
     def __init__(self, path: Path, root: Path | None, source: Source) -> None:
-        """`source`: what was read from `path`. Raises `OSError` when the audit file cannot be opened."""
+        """`source`: what was read from `path`. Raises `CannotStart` when the audit file cannot be opened."""
         self._path = path
         self._root = root
         self._tallies = Tallies()
@@ -61,7 +61,8 @@ class Gateway:
         self._tasks: asyncio.TaskGroup
         self._background: dict[str, asyncio.Task[None]] = {}
         settings = source.settings
-        self._audit = AuditFile(settings.audit.file, self._lose)
+        with needed(f"audit file {settings.audit.file}"):
+            self._audit = AuditFile(settings.audit.file, self._lose)
         self._account = Account(self._tallies, self._audit.add)
         self._server_tls = tls.server_context(settings.listen.tls)
         self._now: Generation
@@ -80,20 +81,18 @@ class Gateway:
         self._watcher = Watcher(source.files)
 
     async def run(self, source: Source) -> None:
-        """Serve until told to stop, then drain. Raises `OSError` when a port cannot be listened on."""
+        """Serve until told to stop, then drain. Raises a group with `CannotStart` when a port cannot be listened on."""
         async with Fetch() as fetch, asyncio.TaskGroup() as self._tasks:
             self._lasting = Lasting(fetch, self._tallies, self._admission, self._wires, self._account, self.ready)
             self._now = generation.build(source, self._lasting, None)
             settings = source.settings
-            _warn_loudly(settings)
+            warn_loudly(settings)
             try:
-                port = await self._admin.open(settings.management.address, settings.management.port)
-                log.info("management.listening address=%s port=%d", settings.management.address, port)
+                await self._open_management(settings.management)
                 self._start_background()
-                port = await self._door.open(settings.listen.address, settings.listen.port, self._server_tls)
-                log.info("gateway.listening address=%s port=%d version=%s", settings.listen.address, port, __version__)
+                await self._open_door(settings.listen)
                 self._listen_to_signals()
-                _settle_memory()
+                settle_memory()
                 await self._draining.wait()
                 await self._drain(settings)
             finally:
@@ -102,6 +101,16 @@ class Gateway:
                 self._wires[Channel.HTTP].close()
                 self._audit.close()
                 await self._admin.close()
+
+    async def _open_management(self, at: Management) -> None:
+        with needed(f"management {endpoint(at.address, at.port)}"):
+            port = await self._admin.open(at.address, at.port)
+        log.info("management.listening address=%s port=%d", at.address, port)
+
+    async def _open_door(self, at: Listen) -> None:
+        with needed(f"listen {endpoint(at.address, at.port)}"):
+            port = await self._door.open(at.address, at.port, self._server_tls)
+        log.info("gateway.listening address=%s port=%d version=%s", at.address, port, __version__)
 
     # -- what the parts ask
 
@@ -224,7 +233,7 @@ class Gateway:
             self._tallies.reloads["success"] += 1
             self._watcher.set_paths(source.files)
             self._start_background()
-            _warn_loudly(source.settings)
+            warn_loudly(source.settings)
             log.info("config.reloaded generation=%d rules=%d", after.number, len(source.rules))
 
     def _reload_failed(self, mistakes: tuple[str, ...]) -> None:
@@ -249,7 +258,7 @@ class Gateway:
         try:
             self._audit.reopen()
         except OSError as error:
-            log.error("audit.reopen_failed error=%s", error)
+            log.error("audit.reopen_failed error=%s", error)  # noqa: TRY400  the reason is all there is to know
         self._reload_wanted.set()
 
     async def _drain(self, settings: Settings) -> None:
@@ -261,22 +270,8 @@ class Gateway:
         await _first(self._at_once.wait(), self._door.empty(), limit=0 if self._at_once.is_set() else timeouts.drain)
         log.info("drain.ended cut=%d", self._door.active)
         self._door.cut()
-
-
-def _settle_memory() -> None:
-    """What was built at start-up stays: the collector need not look at it again, nor look after every few calls."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_GC_THRESHOLDS)
-
-
-def _warn_loudly(settings: Settings) -> None:
-    for issuer in settings.oidc:
-        if issuer.allow_insecure:
-            log.warning(
-                "insecure.allowed issuer=%s: its keys are fetched without TLS; whoever is on the way can forge callers",
-                issuer.name,
-            )
+        self._wires[Channel.HTTP].close()
+        await _first(self._door.empty(), limit=_FAREWELL)
 
 
 def _check_changeable(before: Settings, after: Settings) -> None:
@@ -307,7 +302,7 @@ async def _kept_running(name: str, run: Callable[[], Awaitable[None]]) -> None:
     while True:
         try:
             await run()
-        except Exception:  # noqa: BLE001  whatever it was, it is logged, and traffic goes on
+        except Exception:  # whatever it was, it is logged, and traffic goes on
             log.exception("background.failed part=%r", name)
         await asyncio.sleep(_PAUSE)
 
@@ -320,6 +315,11 @@ def _request_ids() -> Callable[[], str]:
 
 
 async def serve(path: Path, root: Path | None) -> None:
-    """Read, build, run. Raises `Mistakes` for files that are no good, `OSError` for ports that are taken."""
+    """Read, build, run. Raises `Mistakes` for files that are no good, `CannotStart` for ports that are taken."""
     source = generation.read(path, root)
-    await Gateway(path, root, source).run(source)
+    try:
+        await Gateway(path, root, source).run(source)
+    except BaseExceptionGroup as group:
+        if (error := lone(group)) is not None:
+            raise error from None
+        raise

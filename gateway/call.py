@@ -32,6 +32,8 @@ class Channel(Enum):
 class Operation(str, Enum):
     """What a call does with a model: the operation classes that policies speak of (contract: `operations`)."""
 
+    __hash__ = str.__hash__  # equal to its word, so it counts as its word too
+
     INFER = "infer"
     STREAM = "stream"
     LIST = "list"
@@ -60,14 +62,13 @@ class FieldBlock:
 
 
 class Noted:
-    """Something whose bytes come again and again: a step may keep on it what follows from it alone."""
+    """Something whose bytes come again and again: a step may `note` on it what follows from it alone.
+
+    It finds that again in `derived`, under itself.
+    """
 
     __slots__ = ()
     derived: dict[object, Any]
-
-    def recall(self, step: object) -> Any:
-        """What `step` noted, or None."""
-        return self.derived.get(step)
 
     def note(self, step: object, value: object) -> None:
         """Keep `value`, which must follow from this alone."""

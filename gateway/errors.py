@@ -18,7 +18,7 @@ class Side(Enum):
     UPSTREAM = "upstream"
 
 
-class Refusal(Exception):
+class Refusal(Exception):  # noqa: N818  the word for it everywhere: the call is refused, the gateway is well
     """A call that stops here.
 
     `message` goes to the caller: what is needed, in words a client developer can act on, and nothing of other tenants.
@@ -31,6 +31,7 @@ class Refusal(Exception):
     retry: ClassVar[bool] = False
     result: ClassVar[str] = "error"
     default: ClassVar[str] = "The gateway failed to handle this call."
+    rule: str = ""  # the id of the policy rule that refused, if one did
 
     def __init__(
         self,
@@ -74,7 +75,7 @@ class Forbidden(Refusal):
 
 
 class GroupsUnknown(Refusal):
-    """The token says that it leaves the caller's groups out (groups overage), and no rule without groups let them in."""
+    """The token says that it leaves the caller's groups out (groups overage), and no rule without groups let it in."""
 
     code, side, result = "groups_overage", Side.CLIENT, "denied"
     default = (

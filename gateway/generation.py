@@ -46,7 +46,7 @@ def read(path: Path, root: Path | None) -> Source:
     try:
         loaded = config.load(path, root)
     except Mistakes as error:
-        # The only folder a configuration depends on is that of the policies: what is wrong there is said in the same go.
+        # The only folder a configuration depends on is that of the policies: what is wrong there is said along with it.
         folders = [file for file in error.files if file.is_dir()]
         raise Mistakes((*error.mistakes, *chain.from_iterable(map(_policy_mistakes, folders))), error.files) from None
     settings = loaded.settings
@@ -101,7 +101,7 @@ class Generation:
 
 
 def build(source: Source, lasting: Lasting, previous: Generation | None) -> Generation:
-    """The next generation. Leaves `previous` as it is, so that a failure changes nothing. Raises ValueError, OSError."""
+    """The next generation. Leaves `previous` alone, so that a failure changes nothing. Raises ValueError, OSError."""
     settings = source.settings
     pools = build_pools(settings.pools, previous.pools if previous else None, _client_context)
     key_sets = _key_sets(settings, lasting.fetch, previous)

@@ -107,7 +107,7 @@ class RequestCrossing:
         Host, framing and the backend's credential are the wire's. `name_caller`: tell the backend who called
         (`X-Gateway-Subject`, `X-Gateway-Groups`).
         """
-        crossing: _Crossed | None = call.recall(self)
+        crossing: _Crossed | None = call.derived.get(self)
         if crossing is None:
             crossing = self._crossed(call)
             call.note(self, crossing)
@@ -158,7 +158,7 @@ class AnswerCrossing:
 
     def outbound(self, head: AnswerHead) -> FieldBlock:
         """End-to-end fields, in order, repeated ones kept; framing is the door's."""
-        block: FieldBlock | None = head.recall(self)
+        block: FieldBlock | None = head.derived.get(self)
         if block is None:
             crosses, nominated = self._crossing.crosses, _nominated(head.fields)
             block = FieldBlock(tuple(field for field in head.fields if crosses(field[0]) and field[0] not in nominated))

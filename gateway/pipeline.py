@@ -111,18 +111,12 @@ class Pipeline:
             return
         pool, model = asked.pool.name, asked.needs[0]
         outcome.pool, outcome.model = pool, model
-        outcome.series = self._tallies.series(pool, model.name, model.operation.value)
-        outcome.grant = grant = self._grant(principal, asked)
+        outcome.series = self._tallies.series(pool, model.name, model.operation)
+        outcome.grant = grant = self._policy.authorize(principal, model)
+        for other in asked.needs[1:]:  # everything the call needs must be granted; the first is what it is accounted for
+            self._policy.authorize(principal, other)
         with self._admission.admit(grant, pool):
             await self._relay(exchange, asked, grant, outcome)
-
-    def _grant(self, principal: Principal, asked: Resolved) -> Grant:
-        """Everything the call needs must be granted; the first is what it is accounted for."""
-        first, *others = asked.needs
-        grant = self._policy.authorize(principal, first)
-        for model in others:
-            self._policy.authorize(principal, model)
-        return grant
 
     async def _relay(self, exchange: Exchange, asked: Resolved, grant: Grant, outcome: Outcome) -> None:
         call, reply, pool = exchange.call, exchange.reply, asked.pool
@@ -155,8 +149,10 @@ class Pipeline:
                 relay.cut(refusal, self._resolver.dialect(call.path))
             raise
         finally:
-            attempts.close()
-            relay.settle()
+            if attempts.retries:
+                attempts.close()
+            if relay.usage is not None:
+                relay.settle()
 
     def _prepare(self, exchange: Exchange, asked: Resolved, grant: Grant) -> Outbound:
         call, settings, timeouts = exchange.call, asked.pool.settings, self._timeouts
@@ -179,7 +175,7 @@ class Pipeline:
 class _Attempts:
     """Which backends one call tries: best first, each once, and again only while the rules allow it."""
 
-    __slots__ = ("_body", "_left", "_model", "_next", "_payload", "_pool", "_rest", "_retries", "_tried")
+    __slots__ = ("_body", "_left", "_model", "_next", "_payload", "_pool", "_rest", "_tried", "retries")
 
     def __init__(self, pool: Pool, model: str, outbound: Outbound, body: Body) -> None:
         self._pool = pool
@@ -189,7 +185,7 @@ class _Attempts:
         self._left = _RETRIES
         self._tried = self._next = pool.first(model, time.monotonic())
         self._rest: Iterator[Backend] | None = None
-        self._retries: list[Retry] | None = None
+        self.retries: list[Retry] | None = None
 
     def next(self) -> Backend | None:
         """The backend to try now, or None."""
@@ -204,18 +200,18 @@ class _Attempts:
             return False
         if self._rest is None:
             self._rest = self._pool.rest(self._model, time.monotonic(), self._tried)
-            self._retries = []
+            self.retries = []
         backend = next(self._rest, None)
-        if backend is None or self._retries is None or (retry := self._pool.budget.try_take()) is None:
+        if backend is None or self.retries is None or (retry := self._pool.budget.try_take()) is None:
             return False
-        self._retries.append(retry)
+        self.retries.append(retry)
         self._left -= 1
         self._next = backend
         return True
 
     def close(self) -> None:
         """Give the budget back."""
-        for retry in self._retries or ():
+        for retry in self.retries or ():
             retry.release()
 
 

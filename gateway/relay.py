@@ -20,6 +20,9 @@ from gateway.pools.ejection import FAILING_STATUS
 from gateway.seams import UsageKind
 
 
+_Watching = tuple[bool, Callable[[], usage.UsageReader] | None]
+
+
 class Relay:
     """Implements `seams.Answer` for one call, over all its attempts."""
 
@@ -69,17 +72,37 @@ class Relay:
         outcome.status = status
         outcome.first_byte = self._last = time.monotonic()
         if status == 200:
-            noted: tuple[bool, Callable[[], usage.UsageReader] | None] | None = head.recall(self._kind)
-            if noted is None:
-                content_type = head.value(b"content-type")
-                noted = (
-                    content_type.startswith(b"text/event-stream"),
-                    usage.reader_for(self._kind, content_type, head.value(b"content-encoding")),
-                )
-                head.note(self._kind, noted)
-            self._streamed, make = noted
+            self._streamed, make = self._watching(head)
             self.usage = make() if make is not None else None
         self._reply.start(status, self._crossing.outbound(head), head.length)
+
+    def whole(self, head: AnswerHead, content: bytes) -> None:
+        outcome = self._outcome
+        watching = self._watching(head)
+        if head.status != 200 or watching[0]:
+            self.head(head)
+            self.data(content)
+            self.end(delimited=True)
+            return
+        outcome.status = 200
+        outcome.first_byte = time.monotonic()
+        outcome.sent = len(content)
+        if watching[1] is not None and self._kind is not UsageKind.NONE:
+            outcome.counts_tokens = True
+            outcome.tokens_in, outcome.tokens_out = usage.counts_of(content)
+        self._reply.whole(200, self._crossing.outbound(head), content)
+
+    def _watching(self, head: AnswerHead) -> _Watching:
+        """Whether the answer is an event stream, and who watches it; the same for all answers with this head."""
+        noted: _Watching | None = head.derived.get(self._kind)
+        if noted is None:
+            content_type = head.value(b"content-type")
+            noted = (
+                content_type.startswith(b"text/event-stream"),
+                usage.reader_for(self._kind, content_type, head.value(b"content-encoding")),
+            )
+            head.note(self._kind, noted)
+        return noted
 
     def data(self, piece: bytes) -> None:
         self._outcome.sent += len(piece)

@@ -34,8 +34,10 @@ class Identity(Protocol):
     async def identify(self, call: Call) -> Principal | None: ...
 
 
-class UsageKind(str, Enum):
+class UsageKind(Enum):
     """Where an answer carries its token counts."""
+
+    __hash__ = object.__hash__  # members are single, and each answer looks one up
 
     NONE = "none"
     OPENAI = "openai"
@@ -111,6 +113,10 @@ class Answer(Protocol):
 
     def head(self, head: AnswerHead) -> None:
         """Raises `UpstreamBusy` instead of beginning, when another backend is to be tried."""
+        ...
+
+    def whole(self, head: AnswerHead, content: bytes) -> None:
+        """A whole answer at once: like head, data and end."""
         ...
 
     def data(self, piece: bytes) -> None: ...

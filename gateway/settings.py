@@ -1,4 +1,4 @@
-"""What the configuration says, as frozen values; sizes in bytes, times in seconds. `config.py` reads files into these.
+"""What the configuration says, as frozen values; sizes in bytes, times in seconds. `config/` reads files into these.
 
 Knows: names, units, defaults. Must not know: YAML, files on disk, how anything is built.
 """

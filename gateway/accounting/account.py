@@ -31,8 +31,8 @@ class Account:
         series = outcome.series or tallies.series("", "", "")
         if model is not None:
             grant = outcome.grant
-            tallies.authorizations[("allow", grant.rule) if grant else ("deny", "")] += 1
-        series.results[(outcome.status, result_of(outcome))] += 1
+            tallies.authorizations[("allow", grant.rule) if grant else ("deny", _denied_by(outcome))] += 1
+        series.results[(outcome.status, "ok" if outcome.status == 200 and outcome.refusal is None else result_of(outcome))] += 1
         started = outcome.call.started
         series.duration.observe(now - started)
         if outcome.first_byte:
@@ -40,6 +40,10 @@ class Account:
         if model is not None and outcome.grant is not None:
             _count_tokens(series, outcome)
         self._write(self._lines.write(outcome, self._clock.stamp(), now))
+
+
+def _denied_by(outcome: Outcome) -> str:
+    return outcome.refusal.rule if outcome.refusal else ""
 
 
 def _count_tokens(series: CallSeries, outcome: Outcome) -> None:

@@ -82,7 +82,7 @@ class Lines:
         call, grant = outcome.call, outcome.grant
         if grant is None or outcome.refusal is not None:
             return _facts(outcome)
-        noted: tuple[Grant, dict[str, str]] | None = call.recall(self)
+        noted: tuple[Grant, dict[str, str]] | None = call.derived.get(self)
         if noted is None or noted[0] is not grant:
             noted = (grant, {})
             call.note(self, noted)
@@ -112,7 +112,7 @@ def _facts(outcome: Outcome) -> str:
         "version": model.version if model else None,
         "operation": model.operation.value if model else None,
         "decision": "allow" if grant or (refusal is None and outcome.status) else "deny",
-        "rule": grant.rule if grant else None,
+        "rule": grant.rule if grant else (refusal and refusal.rule) or None,
         "reason": refusal.code if refusal else "ok",
         "detail": printable(refusal.detail) if refusal and refusal.detail else None,
         "pool": outcome.pool or None,

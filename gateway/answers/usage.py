@@ -117,6 +117,19 @@ def _count(usage: dict[str, object], names: tuple[str, ...]) -> int | None:
     return None
 
 
+def counts_of(content: bytes) -> Counted:
+    """The counts of a JSON answer that is there as a whole."""
+    if len(content) > MAX_TAIL:
+        document = Document()
+        document.feed(content)
+        return document.counts()
+    member = _member(content)
+    if type(member) is not dict:
+        return None, None
+    given, made = _count(member, _INPUT), _count(member, _OUTPUT)
+    return given, 0 if made is None and given is not None else made
+
+
 class Document:
     """Watches a JSON answer: its last bytes are kept, and read when somebody asks."""
 
@@ -136,11 +149,10 @@ class Document:
 
     def counts(self) -> Counted:
         """Of the whole document if it was kept, else of its last usage member."""
-        counts = _Counts()
         if self._length == len(self._tail):
-            counts.take(_member(self._tail))
-        else:
-            self._search(counts)
+            return counts_of(self._tail)
+        counts = _Counts()
+        self._search(counts)
         return counts.seen()
 
     def _search(self, counts: _Counts) -> None:

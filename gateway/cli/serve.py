@@ -11,6 +11,7 @@ import uvloop
 
 from gateway import app, logs
 from gateway.config.mistakes import Mistakes
+from gateway.startup import CannotStart
 
 EXAMPLE = "example: nim-gateway serve --config config/gateway.yaml"
 
@@ -23,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit 0 after a clean drain, 1 when a port is taken, 2 on a bad configuration."""
+    """Exit 0 after a clean drain, 1 when a port or the audit file is not to be had, 2 on a bad configuration."""
     logs.configure()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -32,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
         for mistake in mistakes.mistakes:
             print(mistake, file=sys.stderr)  # noqa: T201  the command's answer
         return 2
-    except OSError as error:
+    except CannotStart as error:
         print(f"nim-gateway: {error}", file=sys.stderr)  # noqa: T201  the command's answer
         return 1
     return 0

@@ -11,6 +11,9 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+# Seconds for a page under way when the gateway ends; each takes milliseconds, and a reader may be asleep.
+_FAREWELL = 1.0
+
 
 class AdminDoor:
     """Three pages and a number; nothing here changes anything."""
@@ -36,7 +39,7 @@ class AdminDoor:
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics_page)
         app.router.add_get("/status", self._status_page)
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=_FAREWELL)
         await self._runner.setup()
         site = web.TCPSite(self._runner, address, port)
         await site.start()

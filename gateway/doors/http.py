@@ -22,7 +22,7 @@ from gateway.errors import ClientGone, Refusal, RequestTimeout, Stopping
 from gateway.exchange import Exchange, Flow, Serve
 from gateway.headers import client_address
 from gateway.http1 import heads
-from gateway.http1.requests import RequestHead, RequestReader
+from gateway.http1.requests import UNREADABLE, RequestHead, RequestReader
 from gateway.settings import Network, Timeouts
 
 # Requests that may wait on one connection behind the one being answered (RFC 9112 §9.3.2).
@@ -47,14 +47,16 @@ class DoorSettings:
     trusted_proxies: tuple[Network, ...]
 
 
-@dataclass(slots=True)
 class Incoming:
     """One request on a connection, from its head to its answer."""
 
-    call: Call
-    body: IncomingBody | WholeBody
-    reply: HttpReply
-    drive: Drive | None = None
+    __slots__ = ("body", "call", "drive", "reply")
+
+    def __init__(self, call: Call, body: IncomingBody | WholeBody, reply: HttpReply) -> None:
+        self.call = call
+        self.body = body
+        self.reply = reply
+        self.drive: Drive | None = None
 
 
 class HttpDoor:
@@ -161,7 +163,7 @@ class ClientConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._closing or self._refusal is not None or self._reader.broken:
             return  # lingering: what still comes is dropped
-        if self._reader.between:
+        if not self._reader.begun:
             self._started = time.monotonic()
         try:
             self._reader.feed(data)
@@ -232,10 +234,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _queue_up(self, call: Call, head: RequestHead, body: IncomingBody | WholeBody) -> None:
         self._last, self._last_head = call, head
-        reply = HttpReply(
-            self, request_id=call.id, head_only=head.method == "HEAD", old=head.http_1_0, persist=head.keep_alive
-        )
-        self._newest = incoming = Incoming(call, body, reply)
+        self._newest = incoming = Incoming(call, body, HttpReply(self, call.id, head))
         self._queue.append(incoming)
         if len(self._queue) > _PIPELINE_LIMIT:
             self._transport.pause_reading()
@@ -260,6 +259,16 @@ class ClientConnection(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         if not self._closing:
             self._transport.write(data)
+
+    def write_last(self, data: bytes) -> None:
+        if self._closing:
+            return
+        self._transport.write(data)
+        if self._queue or self._refusal is not None or self._reader.begun or self._current is None or not self._current.body.complete:
+            self.answered(persist=True)
+        else:
+            self._current = self._feeder = None
+            self._deadline.set(self._limits.keep_alive)
 
     def answered(self, *, persist: bool) -> None:
         """The current request has its answer. `persist`: another may follow on this connection."""
@@ -306,7 +315,7 @@ class ClientConnection(asyncio.Protocol):
     @property
     def busy(self) -> bool:
         """True while a request is not answered."""
-        return self._current is not None or bool(self._queue) or not self._reader.between
+        return self._current is not None or bool(self._queue) or self._reader.begun
 
     def close_if_idle(self) -> None:
         if not self.busy and not self._closing:
@@ -338,7 +347,7 @@ class ClientConnection(asyncio.Protocol):
             self._advancing = False
         if self._refusal is not None and self._current is None and not self._closing:
             self._answer_refusal(self._refusal)
-        else:
+        elif self._current is not None or self._queue or self._reader.begun:
             self._rearm()
 
     def _begin(self, incoming: Incoming) -> None:
@@ -360,7 +369,7 @@ class ClientConnection(asyncio.Protocol):
     def _answer_refusal(self, refusal: Refusal) -> None:
         door = self._door
         call = Call(door.new_id(), Channel.HTTP, "", "", None, (), self._peer, self._started or time.monotonic())
-        reply = HttpReply(self, request_id=call.id, head_only=False, old=False, persist=False)
+        reply = HttpReply(self, call.id, UNREADABLE)
         reply.fail(refusal, Dialect.OPENAI)
         outcome = Outcome(call)
         outcome.refusal, outcome.status = refusal, refusal.status

@@ -13,6 +13,7 @@ from gateway.call import Dialect, FieldBlock
 from gateway.errors import Refusal
 from gateway.exchange import Flow
 from gateway.http1 import heads
+from gateway.http1.requests import RequestHead
 
 
 class Line(Protocol):
@@ -21,27 +22,29 @@ class Line(Protocol):
     @property
     def leaving(self) -> bool: ...
     def write(self, data: bytes) -> None: ...
+    def write_last(self, data: bytes) -> None:
+        """Write the end of an answer that another request may follow."""
+        ...
+
     def answered(self, *, persist: bool) -> None: ...
     def cut(self, *, abruptly: bool) -> None: ...
     def now_feeds_from(self, flow: Flow | None) -> None: ...
 
 
 class HttpReply:
-    """Implements `exchange.Reply`."""
+    """Implements `exchange.Reply`, for a request with `head`. `persist`: the connection may carry another request."""
 
     started = False
     ended = False
     _chunked = False
     _left = -1
 
-    def __init__(self, line: Line, *, request_id: str, head_only: bool, old: bool, persist: bool) -> None:
-        """`head_only`: the request was HEAD. `old`: HTTP/1.0. `persist`: the connection may carry another request."""
+    def __init__(self, line: Line, request_id: str, head: RequestHead) -> None:
         self._line = line
-        self._request_id = request_id.encode("ascii")
-        self._head_only = head_only
-        self._old = old
+        self._request_id = request_id
+        self._head = head
         self._out: list[bytes] = []
-        self.persist = persist
+        self.persist = head.keep_alive
         self.feeds_from = line.now_feeds_from
 
     def start(self, status: int, fields: FieldBlock, length: int | None) -> None:
@@ -49,12 +52,12 @@ class HttpReply:
         self.started = True
         if self._line.leaving:
             self.persist = False
-        bodiless = self._head_only or status in (204, 304)
+        bodiless = self._head.head_only or status in (204, 304)
         framing = b""
         if length is not None and status != 204:
             framing = b"content-length: %d\r\n" % length
         elif not bodiless:
-            if self._old:
+            if self._head.http_1_0:
                 self.persist = False
             else:
                 self._chunked = True
@@ -62,11 +65,25 @@ class HttpReply:
         self._left = 0 if bodiless else -1 if length is None else length
         if not self.persist:
             framing += b"connection: close\r\n"
-        elif self._old:
+        elif self._head.http_1_0:
             framing += b"connection: keep-alive\r\n"
         self._out.append(
             b"%b%b%bx-request-id: %b\r\n\r\n"
-            % (heads.status_line(status), heads.block(fields), framing, self._request_id)
+            % (heads.status_line(status), heads.block(fields), framing, self._request_id.encode())
+        )
+
+    def whole(self, status: int, fields: FieldBlock, content: bytes) -> None:
+        """A whole answer, in one write."""
+        line = self._line
+        if self._head.head_only or self._head.http_1_0 or not self.persist or line.leaving or status in (204, 304):
+            self.start(status, fields, len(content))
+            self.send(content)
+            self.end()
+            return
+        self.started = self.ended = True
+        line.write_last(
+            b"%b%bcontent-length: %d\r\nx-request-id: %b\r\n\r\n%b"
+            % (heads.status_line(status), heads.block(fields), len(content), self._request_id.encode(), content)
         )
 
     def send(self, piece: bytes) -> None:

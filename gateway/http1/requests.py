@@ -46,6 +46,15 @@ class RequestHead:
     keep_alive: bool
     http_1_0: bool
 
+    @property
+    def head_only(self) -> bool:
+        """The answer has no body, whatever it announces."""
+        return self.method == "HEAD"
+
+
+#: What is answered to when nobody knows what was asked.
+UNREADABLE = RequestHead("", "", (), 0, expects_continue=False, keep_alive=False, http_1_0=False)
+
 
 class RequestSink(Protocol):
     """Who is told, for each request: head, data (any number of times), end; or all of it at once."""
@@ -69,11 +78,14 @@ class _Known:
 
 
 class RequestReader:
-    """Feed it what arrives. A refusal raised here ends the connection: where the next request begins is unknown."""
+    """Feed it what arrives. `begun` is True while a request is incomplete, `in_head` while its head is.
+
+    A refusal raised here ends the connection: where the next request begins is unknown.
+    """
 
     __slots__ = (
-        "_begun", "_body", "_chunked", "_fed", "_fields", "_first", "_head", "_known", "_limit", "_parser", "_sink", "_size", "_target",
-        "broken",
+        "_body", "_chunked", "_fed", "_fields", "_first", "_known", "_limit", "_parser", "_sink", "_size", "_target",
+        "begun", "broken", "in_head",
     )  # fmt: skip
 
     def __init__(self, sink: RequestSink, limit: int) -> None:
@@ -86,26 +98,16 @@ class RequestReader:
         self._size = 0
         self._body = 0
         self._fed = 0
-        self._begun = False
-        self._head = False
+        self.begun = False
+        self.in_head = False
         self._chunked = False
         self._known: _Known | None = None
         self._first: RequestHead | None = None
         self.broken = False
 
-    @property
-    def between(self) -> bool:
-        """True while no request has begun that is not complete."""
-        return not self._begun
-
-    @property
-    def in_head(self) -> bool:
-        """True while a request's head is incomplete."""
-        return self._begun and not self._head
-
     def feed(self, data: bytes) -> None:
         """Take bytes. Raises a `Refusal` for what is no acceptable request; nothing may be fed after that."""
-        if self._begun:
+        if self.begun:
             self._parse(data)
             return
         while data and (known := self._known) is not None:
@@ -159,7 +161,7 @@ class RequestReader:
         self._check_size()
 
     def _check_size(self) -> None:
-        if self._head:
+        if self.begun and not self.in_head:
             if self._chunked and self._fed > self._limit + self._size + self._body * (1 + _CHUNK_COST):
                 self.broken = True
                 raise BadRequest("The chunked body is mostly framing.")
@@ -174,8 +176,8 @@ class RequestReader:
         self._fields = []
         self._target = b""
         self._size = self._body = 0
-        self._begun = True
-        self._head = self._chunked = False
+        self.begun = self.in_head = True
+        self._chunked = False
 
     def on_url(self, url: bytes) -> None:
         self._target += url
@@ -183,7 +185,7 @@ class RequestReader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._grow(len(name) + len(value) + 4)
-        if not self._head:  # after the head it is a trailer, which never becomes a field (RFC 9110 §6.5.1)
+        if self.in_head:  # after the head it is a trailer, which never becomes a field (RFC 9110 §6.5.1)
             self._fields.append((name.lower(), value.strip(b" \t")))
 
     def on_headers_complete(self) -> None:
@@ -193,7 +195,7 @@ class RequestReader:
             self._parser.get_http_version(),
             tuple(self._fields),
         )
-        self._head = True
+        self.in_head = False
         self._chunked = head.length is None
         if self._first is None:  # the head that `data` begins with, whatever else is in it
             self._first = head
@@ -205,7 +207,7 @@ class RequestReader:
 
     def on_message_complete(self) -> None:
         self._fed = 0
-        self._begun = self._head = False
+        self.begun = self.in_head = False
         self._sink.on_request_end()
 
     def _grow(self, size: int) -> None:

@@ -66,7 +66,7 @@ class BearerIdentity:
 
     def recall(self, call: Call) -> Principal | None:
         """The caller of a head that held a moment ago, if its token still holds."""
-        entry: _Verified | None = call.recall(self)
+        entry: _Verified | None = call.derived.get(self)
         if entry is None or entry.keys.generation != entry.generation or self._now() >= entry.until:
             return None
         self._count(entry.principal.provider, "cached")

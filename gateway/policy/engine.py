@@ -219,7 +219,10 @@ class Policy:
         outcome = self._outcome(principal, model)
         if isinstance(outcome, Grant):
             return outcome
-        raise self._refusal(outcome, model)
+        refusal = self._refusal(outcome, model)
+        if outcome.rule is not None and outcome.why is Why.DENIED:
+            refusal.rule = outcome.rule.id
+        raise refusal
 
     def may(self, principal: Principal, model: ModelRef) -> bool:
         """Whether `authorize` would give a grant."""

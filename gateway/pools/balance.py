@@ -12,13 +12,19 @@ from types import MappingProxyType
 from typing import Protocol, TypeVar
 
 
+class Loaded(Protocol):
+    """What changes about a backend."""
+
+    in_flight: int
+
+
 class Weighed(Protocol):
     """What a balancer sees of a backend."""
 
     @property
     def weight(self) -> int: ...
     @property
-    def in_flight(self) -> int: ...
+    def vitals(self) -> Loaded: ...
 
 
 B = TypeVar("B", bound=Weighed)
@@ -96,7 +102,7 @@ def _emptiest(backends: Sequence[B], turns: _Turns) -> B:
     least = inf
     tied: list[B] = []
     for backend in backends:
-        load = backend.in_flight / backend.weight
+        load = backend.vitals.in_flight / backend.weight
         if load < least:
             least, tied = load, [backend]
         elif load == least:

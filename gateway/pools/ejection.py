@@ -36,8 +36,8 @@ class FailureReason(StrEnum):
 #: A stream that breaks off half-way is reported and metered, but a long generation may die of its own length.
 STRIKING = frozenset(FailureReason) - {FailureReason.TRUNCATED}
 
-#: Answers that count as `FailureReason.STATUS`: the backend, or a proxy before it, says that it cannot serve. 500 is often one bad request;
-#: 4xx, 429 included, is the caller's doing.
+#: Answers that count as `FailureReason.STATUS`: the backend, or a proxy before it, says that it cannot serve. 500 is
+#: often one bad request; 4xx, 429 included, is the caller's doing.
 FAILING_STATUS = frozenset({502, 503, 504})
 
 

@@ -84,7 +84,7 @@ class HttpResolver:
 
     def resolve(self, call: Call, body: Body) -> Coroutine[Any, Any, Resolved | OwnPage]:
         """What is asked for. Raises what `seams.Resolver` lists; a body is read only where the path is open."""
-        reading: _Reading | OwnPageHere | None = call.recall(self)
+        reading: _Reading | OwnPageHere | None = call.derived.get(self)
         if reading is None:
             reading = self._reading(call)
             call.note(self, reading)

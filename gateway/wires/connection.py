@@ -24,6 +24,9 @@ from gateway.seams import Answer, Outbound
 # uvicorn drops idle connections after 5 s (vLLM and NIM stand on it); ours must be gone before.
 IDLE_LIMIT = 4.0
 
+# A connection serves this long at most, so that a changed DNS record is followed under constant traffic.
+AGE_LIMIT = 60.0
+
 # Bytes of an answer's header; engines send a few hundred.
 _HEADER_LIMIT = 64 * 1024
 
@@ -56,7 +59,7 @@ class Connection(asyncio.Protocol):
     """Implements `exchange.Sink` for the request's body and `exchange.Flow` for the answer's."""
 
     __slots__ = (
-        "_after_target", "_answer", "_before_target", "_broke", "_chunks", "_chunks_size", "_deadline", "_gone", "_loop", "_made", "_moment", "_outbound",
+        "_after_target", "_answer", "_before_target", "_broke", "_chunks", "_chunks_size", "_deadline", "_gone", "_loop", "_until", "_moment", "_outbound",
         "_full", "_known", "_paused", "_reader", "_sending", "_settled", "_source", "_state", "_transport", "_used", "_whole", "backend",
     )  # fmt: skip
 
@@ -78,12 +81,9 @@ class Connection(asyncio.Protocol):
         credential = b"" if backend.credential is None else b"%b: %b\r\n" % backend.credential
         self._before_target = b" " + backend.base_path
         self._after_target = b" HTTP/1.1\r\nhost: %b\r\n%b" % (backend.authority, credential)
-        self._made = loop.time()
+        self._until = loop.time() + AGE_LIMIT
         self._deadline = Deadline(loop, self._late)
         self._transport: asyncio.Transport
-        self._reset()
-
-    def _reset(self) -> None:
         self._answer: Answer | None = None
         self._outbound: Outbound | None = None
         self._moment: Moment | None = None
@@ -96,11 +96,6 @@ class Connection(asyncio.Protocol):
         self._full = False
         self._paused = False
         self._whole = False
-
-    @property
-    def age(self) -> float:
-        """Seconds since it was made."""
-        return self._loop.time() - self._made
 
     # -- the wire calls these
 
@@ -129,16 +124,16 @@ class Connection(asyncio.Protocol):
         clean = whole and self._state is _State.BUSY and not self._sending and self._broke is None
         if self._answer is not None and not whole:
             self._answer.feeds_from(None)
-        was_paused = self._paused
-        self._reset()
-        if not clean or self._transport.is_closing():
+        if not clean or self._transport.is_closing() or self._loop.time() > self._until:
             self.close()
             return
+        if self._paused:
+            self._transport.resume_reading()
+        self._answer = self._outbound = self._moment = self._reader = self._source = self._chunks = None
+        self._paused = self._full = self._whole = False
         self._state = _State.IDLE
         self._used = True
         self._deadline.set(IDLE_LIMIT)
-        if was_paused:
-            self._transport.resume_reading()
         self._settled(self)
 
     def close(self) -> None:
@@ -204,7 +199,9 @@ class Connection(asyncio.Protocol):
             if reader is None:
                 head_only = outbound.method == "HEAD"
                 if self._known is not None and not head_only and (read := self._known.read(data)) is not None:
-                    self._take_whole(answer, *read)
+                    answer.whole(*read)
+                    self._whole = True
+                    self._finish()
                     return
                 self._reader = reader = AnswerReader(self, head_only=head_only, limit=_HEADER_LIMIT)
             reader.feed(data)
@@ -221,13 +218,6 @@ class Connection(asyncio.Protocol):
             return
         if not self._paused:
             self._wait()
-
-    def _take_whole(self, answer: Answer, head: AnswerHead, content: bytes) -> None:
-        answer.head(head)
-        self._whole = True
-        answer.data(content)
-        answer.end(delimited=True)
-        self._finish()
 
     def _unasked(self) -> None:
         """RFC 9112 §9.2: bytes that nobody asked for are never the next caller's answer."""

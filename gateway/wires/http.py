@@ -16,9 +16,6 @@ from gateway.pools.backends import Backend
 from gateway.seams import Answer, Outbound
 from gateway.wires.connection import Connection, Stale
 
-# A connection serves this long at most, so that a changed DNS record is followed under constant traffic.
-AGE_LIMIT = 60.0
-
 # Idle connections kept for each backend; more are closed when they come back.
 _IDLE_KEPT = 256
 
@@ -40,7 +37,8 @@ class HttpWire:
 
     async def relay(self, backend: Backend, outbound: Outbound, answer: Answer) -> None:
         """See `seams.Wire.relay`."""
-        connection = self._take(backend) if _may_reuse(outbound) else None
+        idle = self._idle.get(backend)
+        connection = self._take(idle) if idle and _may_reuse(outbound) else None
         if connection is None:
             connection = await self._connect(backend)
         try:
@@ -67,8 +65,7 @@ class HttpWire:
 
     # -- connections
 
-    def _take(self, backend: Backend) -> Connection | None:
-        idle = self._idle.get(backend)
+    def _take(self, idle: list[Connection]) -> Connection | None:
         while idle:
             connection = idle.pop()
             if connection.take():
@@ -77,8 +74,10 @@ class HttpWire:
 
     def _settled(self, connection: Connection) -> None:
         """A connection finished an answer cleanly and may serve again."""
-        idle = self._idle.setdefault(connection.backend, [])
-        if len(idle) >= _IDLE_KEPT or connection.age > AGE_LIMIT:
+        idle = self._idle.get(connection.backend)
+        if idle is None:
+            idle = self._idle[connection.backend] = []
+        if len(idle) >= _IDLE_KEPT:
             connection.close()
         else:
             idle.append(connection)

@@ -102,12 +102,25 @@ def test_no_rule_at_all_refuses_to_start(good: Gateway) -> None:
     assert run("serve", "--config", good.config_file).returncode == 2
 
 
-def test_a_port_that_is_taken_is_one_clear_line(good: Gateway) -> None:
-    with Stub(port=good.port):
+@pytest.mark.parametrize("part", ["listen", "management"])
+def test_a_port_that_is_taken_is_one_clear_line(good: Gateway, part: str) -> None:
+    port = good.config[part]["port"]
+    with Stub(port=port):
         done = run("serve", "--config", good.config_file)
-    assert done.returncode not in {0, None}
-    assert str(good.port) in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.returncode == 1
+    (line,) = [line for line in done.stderr.splitlines() if not line.startswith('{"time":')]
+    assert line == f"nim-gateway: {part} 127.0.0.1:{port}: address already in use"
+    assert done.stdout == ""
+
+
+def test_an_audit_file_that_cannot_be_opened_is_one_clear_line(good: Gateway) -> None:
+    file = good.folder / "audit.log"
+    file.symlink_to(good.folder / "absent" / "audit.log")
+    good.config["audit"] = {"file": str(file)}
+    good.write_config()
+    done = run("serve", "--config", good.config_file)
+    assert done.returncode == 1
+    assert done.stderr == f"nim-gateway: audit file {file}: no such file or directory\n"
 
 
 def test_the_command_line_explains_itself() -> None:

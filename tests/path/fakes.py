@@ -55,6 +55,11 @@ class Recorder:
     def flush(self) -> None:
         pass
 
+    def whole(self, status: int, fields: FieldBlock, content: bytes) -> None:
+        self.start(status, fields, len(content))
+        self.send(content)
+        self.end()
+
     def end(self) -> None:
         self.story.append("end")
 
