@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
-from gateway.accounting.tallies import Tallies
+from gateway.accounting.tallies import CallSeries, Tallies
 from gateway.admission import Admission
-from gateway.call import Call, Channel, FieldBlock, Grant, Outcome, Principal
+from gateway.call import Call, Channel, FieldBlock, Grant, ModelRef, Outcome, Principal
 from gateway.errors import (
     ClientGone,
     ConnectFailed,
@@ -50,6 +50,9 @@ _FAILURES: Mapping[type[Refusal], FailureReason] = {
     Stalled: FailureReason.IDLE,
     Truncated: FailureReason.TRUNCATED,
 }
+
+
+_Granted = tuple[Principal, tuple[ModelRef, ...], Grant, CallSeries]
 
 
 class Identify(Protocol):
@@ -109,14 +112,29 @@ class Pipeline:
         if not isinstance(asked, Resolved):
             _give(exchange.reply, asked.answer(principal), outcome)
             return
-        pool, model = asked.pool.name, asked.needs[0]
-        outcome.pool, outcome.model = pool, model
-        outcome.series = self._tallies.series(pool, model.name, model.operation)
-        outcome.grant = grant = self._policy.authorize(principal, model)
-        for other in asked.needs[1:]:  # everything the call needs must be granted; the first is what it is accounted for
-            self._policy.authorize(principal, other)
+        pool = asked.pool.name
+        outcome.pool, outcome.model = pool, asked.needs[0]
+        outcome.grant = grant = self._authorize(call, principal, asked, outcome)
         with self._admission.admit(grant, pool):
             await self._relay(exchange, asked, grant, outcome)
+
+    def _authorize(self, call: Call, principal: Principal, asked: Resolved, outcome: Outcome) -> Grant:
+        """Everything the call needs must be granted; the first is what it is accounted for.
+
+        The same caller asking for the same things with the same head gets the same grant, for as long as these rules hold.
+        """
+        needs = asked.needs
+        noted: _Granted | None = call.derived.get(self)
+        if noted is not None and noted[0] is principal and noted[1] is needs:
+            outcome.series = noted[3]
+            return noted[2]
+        model = needs[0]
+        outcome.series = series = self._tallies.series(asked.pool.name, model.name, model.operation)
+        grant = self._policy.authorize(principal, model)
+        for other in needs[1:]:
+            self._policy.authorize(principal, other)
+        call.note(self, (principal, needs, grant, series))
+        return grant
 
     async def _relay(self, exchange: Exchange, asked: Resolved, grant: Grant, outcome: Outcome) -> None:
         call, reply, pool = exchange.call, exchange.reply, asked.pool
@@ -141,7 +159,7 @@ class Pipeline:
                 if outcome.status in FAILING_STATUS:
                     pool.failed(backend, FailureReason.STATUS, time.monotonic())
                 else:
-                    pool.succeeded(backend, time.monotonic())
+                    pool.succeeded(backend, outcome.first_byte)
                 return
             raise NoBackend(retry_after=pool.retry_after(time.monotonic()))
         except Refusal as refusal:

@@ -104,6 +104,17 @@ class Relay:
             head.note(self._kind, noted)
         return noted
 
+    def piece(self, piece: bytes) -> None:
+        outcome = self._outcome
+        outcome.sent += len(piece)
+        if self.usage is not None:
+            self.usage.feed(piece)
+        self._reply.piece(piece)
+        if self._streamed and outcome.series is not None:
+            now = time.monotonic()
+            outcome.series.gaps.observe(now - self._last)
+            self._last = now
+
     def data(self, piece: bytes) -> None:
         self._outcome.sent += len(piece)
         if self.usage is not None:

@@ -32,7 +32,9 @@ class Account:
         if model is not None:
             grant = outcome.grant
             tallies.authorizations[("allow", grant.rule) if grant else ("deny", _denied_by(outcome))] += 1
-        series.results[(outcome.status, "ok" if outcome.status == 200 and outcome.refusal is None else result_of(outcome))] += 1
+        series.results[
+            (outcome.status, "ok" if outcome.status == 200 and outcome.refusal is None else result_of(outcome))
+        ] += 1
         started = outcome.call.started
         series.duration.observe(now - started)
         if outcome.first_byte:

@@ -96,6 +96,14 @@ class HttpReply:
             self._left -= len(piece)
         self._out.append(piece)
 
+    def piece(self, piece: bytes) -> None:
+        """More of the body, written at once."""
+        if self._chunked and not self._out:
+            self._line.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+        else:
+            self.send(piece)
+            self.flush()
+
     def flush(self) -> None:
         """Hand what was given so far to the connection, in one write."""
         if out := self._out:

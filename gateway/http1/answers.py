@@ -28,6 +28,10 @@ class AnswerSink(Protocol):
 
 _LENGTH = re.compile(rb"\r\ncontent-length:[ ]?([0-9]{1,15})\r\n", re.IGNORECASE)
 
+# A chunk's size and its line end, up to 16 MiB.
+_HEX = re.compile(rb"[0-9A-Fa-f]{1,6}")
+_SIZE_DIGITS = 8
+
 # Heads longer than this are parsed each time.
 _KNOWN_LIMIT = 4096
 
@@ -82,8 +86,8 @@ class AnswerReader:
     """
 
     __slots__ = (
-        "_fields", "_final", "_head_only", "_limit", "_parser", "_size", "_sink", "complete", "delimited", "extra", "head",
-        "interim", "reusable", "started",
+        "_before_chunk", "_chunk_ended", "_fields", "_final", "_head_only", "_limit", "_parser", "_size", "_sink",
+        "complete", "delimited", "extra", "head", "interim", "reusable", "started",
     )  # fmt: skip
 
     def __init__(self, sink: AnswerSink, *, head_only: bool, limit: int) -> None:
@@ -99,9 +103,23 @@ class AnswerReader:
         self.head: AnswerHead | None = None
         self.started = False
         self.complete = False
+        self._chunk_ended = self._before_chunk = False
         self.delimited = True
         self.extra = False
         self.reusable = False
+
+    def whole_chunk(self, data: bytes) -> bytes | None:
+        """The content, if `data` is exactly one plain chunk of a chunked answer: the usual form of a streamed event.
+
+        The parser stands before a chunk and does not see it; it stands before the next one afterwards.
+        """
+        if not self._before_chunk:
+            return None
+        end = data.find(b"\r\n", 0, _SIZE_DIGITS)
+        if end <= 0 or not data.endswith(b"\r\n") or not _HEX.fullmatch(data, 0, end):
+            return None
+        size = int(data[:end], 16)
+        return data[end + 2 : -2] if size and len(data) == end + size + 4 else None
 
     def feed(self, data: bytes) -> None:
         """Take bytes. Raises `UpstreamNonsense` for what is no answer; a refusal of the sink comes out as it is."""
@@ -116,6 +134,8 @@ class AnswerReader:
                 self.extra = True
                 return
             raise UpstreamNonsense(detail=f"not an HTTP answer: {error}") from None
+        # A line that is complete would have been the head of the next chunk, and told.
+        self._before_chunk = self._chunk_ended and data.endswith(b"\r\n")
         if not self.started and self._size > self._limit:
             raise UpstreamNonsense(detail="answer header too large")
 
@@ -167,7 +187,14 @@ class AnswerReader:
         elif self._final:
             self._sink.on_answer_data(piece)
 
+    def on_chunk_header(self) -> None:
+        self._chunk_ended = False
+
+    def on_chunk_complete(self) -> None:
+        self._chunk_ended = True
+
     def on_message_complete(self) -> None:
+        self._chunk_ended = False
         if self._final:
             self.complete = True
 

@@ -194,6 +194,11 @@ class Connection(asyncio.Protocol):
             self._unasked()
             return
         reader = self._reader
+        if reader is not None and (content := reader.whole_chunk(data)) is not None:
+            answer.piece(content)
+            if not self._paused:
+                self._deadline.set(outbound.idle)
+            return
         fresh = reader is None
         try:
             if reader is None:

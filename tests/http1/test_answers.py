@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -170,3 +171,48 @@ def test_the_same_head_with_another_length_is_recognised() -> None:
 )
 def test_other_answers_are_not_kept_in_mind(answer: bytes) -> None:
     assert known(answer, read(answer)[1]) is None
+
+
+@given(st.lists(st.binary(min_size=1, max_size=30), min_size=1, max_size=8), st.data())
+def test_chunks_that_come_whole_read_as_if_they_were_parsed(pieces: list[bytes], data: st.DataObject) -> None:
+    """Cut mostly at the edges of chunks, now and then anywhere."""
+    chunks = [b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces]
+    stream = b"".join(chunks) + b"0\r\n\r\n"
+    edges, at = {0, len(stream)}, 0
+    for one in chunks:
+        at += len(one)
+        edges.add(at if data.draw(st.integers(0, 4)) else data.draw(st.integers(1, len(stream))))
+    story = Story()
+    reader = AnswerReader(story, head_only=False, limit=4096)
+    reader.feed(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    taken = 0
+    for start, end in pairwise(sorted(edges)):
+        part = stream[start:end]
+        if (content := reader.whole_chunk(part)) is not None:
+            story.on_answer_data(content)
+            taken += 1
+        else:
+            reader.feed(part)
+
+    assert story.body == b"".join(pieces)
+    assert (reader.complete, reader.reusable, reader.extra) == (True, True, False)
+
+
+def test_a_chunk_is_taken_whole_only_where_the_parser_stands_before_one() -> None:
+    story, reader = read(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"a\r\nhello")
+
+    assert reader.whole_chunk(b"1\r\nx\r\n") is None  # inside of a chunk it is content
+    reader.feed(b"12345\r\n")
+    assert reader.whole_chunk(b"1\r\nx\r\n") == b"x"
+    for other in (
+        b"1;e\r\nx\r\n",
+        b"0\r\n\r\n",
+        b"2\r\nx\r\n",
+        b"1\r\nx\r\n1\r\ny\r\n",
+        b"+1\r\nx\r\n",
+        b"\r\n",
+        b"1\r\nx",
+    ):
+        assert reader.whole_chunk(other) is None
+    reader.feed(b"3")
+    assert reader.whole_chunk(b"1\r\nx\r\n") is None  # behind half a size it would be another size

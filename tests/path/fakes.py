@@ -55,6 +55,9 @@ class Recorder:
     def flush(self) -> None:
         pass
 
+    def piece(self, piece: bytes) -> None:
+        self.send(piece)
+
     def whole(self, status: int, fields: FieldBlock, content: bytes) -> None:
         self.start(status, fields, len(content))
         self.send(content)
