@@ -68,7 +68,7 @@ def test_each_call_on_a_shared_connection_is_decided_and_accounted_for_its_own_c
                 for _ in range(chance.choice([1, 1, 1, 2, 3]))
             ]
             stub.requests.clear()
-            line.sendall(b"".join(request(who[name], *rest) for name, *rest in burst))
+            line.sendall(b"".join(request(who[name], model, path, size) for name, model, path, size in burst))
             reached = []
             for name, model, path, _ in burst:
                 status, identifier = answered(line)
