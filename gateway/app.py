@@ -25,7 +25,8 @@ from gateway.call import Channel
 from gateway.config.mistakes import Mistakes
 from gateway.config.watch import Watcher
 from gateway.doors.admin import AdminDoor
-from gateway.doors.http import DoorSettings, HttpDoor
+from gateway.doors.connection import DoorSettings
+from gateway.doors.http import HttpDoor
 from gateway.exchange import Exchange
 from gateway.fetch import Fetch
 from gateway.generation import Generation, Lasting, Source
@@ -37,8 +38,8 @@ from gateway.wires import WIRES
 
 log = logging.getLogger(__name__)
 
-# Seconds for connections that were cut to close. The door waits 2 s for a caller's own farewell (TLS close_notify).
-_FAREWELL = 2.5
+# Seconds for connections that were cut to close in order; what is left after that is dropped.
+_FAREWELL = 0.5
 
 # Seconds before a background part that failed is started again.
 _PAUSE = 1.0
@@ -60,6 +61,7 @@ class Gateway:
         self._mistakes: tuple[str, ...] = ()
         self._tasks: asyncio.TaskGroup
         self._background: dict[str, asyncio.Task[None]] = {}
+        self._connecting: set[asyncio.Task[None]] = set()
         settings = source.settings
         with needed(f"audit file {settings.audit.file}"):
             self._audit = AuditFile(settings.audit.file, self._lose)
@@ -96,7 +98,7 @@ class Gateway:
                 await self._draining.wait()
                 await self._drain(settings)
             finally:
-                for task in self._background.values():
+                for task in (*self._background.values(), *self._connecting):
                     task.cancel()
                 self._wires[Channel.HTTP].close()
                 self._audit.close()
@@ -187,7 +189,9 @@ class Gateway:
     # -- background
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        self._tasks.create_task(coroutine)
+        task = self._tasks.create_task(coroutine)
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
 
     def _start_background(self) -> None:
         now = self._now
@@ -271,6 +275,8 @@ class Gateway:
         log.info("drain.ended cut=%d", self._door.active)
         self._door.cut()
         self._wires[Channel.HTTP].close()
+        await _first(self._door.empty(), limit=_FAREWELL)
+        self._door.drop()
         await _first(self._door.empty(), limit=_FAREWELL)
 
 

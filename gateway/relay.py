@@ -19,7 +19,6 @@ from gateway.pools.backends import Backend
 from gateway.pools.ejection import FAILING_STATUS
 from gateway.seams import UsageKind
 
-
 _Watching = tuple[bool, Callable[[], usage.UsageReader] | None]
 
 

@@ -1,62 +1,21 @@
-"""The client port: HTTP/1.1 over TLS.
+"""The client port: who may come in, and how all leave.
 
-Knows: connections, their limits and time-outs, pipelining, draining.
-Must not know: who callers are, models, backends.
+Knows: listening, the connections there are, draining.
+Must not know: HTTP/1.1, who callers are, models, backends.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-import time
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from gateway.call import Call, Channel, Dialect, Outcome
-from gateway.deadline import Deadline
-from gateway.doors.body import IncomingBody, WholeBody
-from gateway.doors.reply import HttpReply
-from gateway.drive import Drive
-from gateway.errors import ClientGone, Refusal, RequestTimeout, Stopping
-from gateway.exchange import Exchange, Flow, Serve
-from gateway.headers import client_address
-from gateway.http1 import heads
-from gateway.http1.requests import UNREADABLE, RequestHead, RequestReader
-from gateway.settings import Network, Timeouts
-
-# Requests that may wait on one connection behind the one being answered (RFC 9112 §9.3.2).
-_PIPELINE_LIMIT = 16
-
-# What an answer may pile up before the backend is told to wait: the caller's window, not the whole answer.
-_WRITE_HIGH = 256 * 1024
-_WRITE_LOW = 64 * 1024
-
-# How long a refused caller may go on sending before the connection is closed under it: time to read the refusal.
-_LINGER = 2.0
+from gateway.call import Outcome
+from gateway.doors.connection import LINGER, ClientConnection, DoorSettings
+from gateway.errors import Stopping
+from gateway.exchange import Serve
 
 _BACKLOG = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class DoorSettings:
-    """`header`: bytes of a request header."""
-
-    header: int
-    timeouts: Timeouts
-    trusted_proxies: tuple[Network, ...]
-
-
-class Incoming:
-    """One request on a connection, from its head to its answer."""
-
-    __slots__ = ("body", "call", "drive", "reply")
-
-    def __init__(self, call: Call, body: IncomingBody | WholeBody, reply: HttpReply) -> None:
-        self.call = call
-        self.body = body
-        self.reply = reply
-        self.drive: Drive | None = None
 
 
 class HttpDoor:
@@ -94,7 +53,7 @@ class HttpDoor:
             ssl=tls,
             backlog=_BACKLOG,
             ssl_handshake_timeout=self.settings.timeouts.header,
-            ssl_shutdown_timeout=_LINGER,
+            ssl_shutdown_timeout=LINGER,
         )
         return int(self._server.sockets[0].getsockname()[1])
 
@@ -116,6 +75,10 @@ class HttpDoor:
             self._emptied.clear()
             await self._emptied.wait()
 
+    def entered(self, connection: ClientConnection) -> None:
+        """A connection was let in."""
+        self.connections.add(connection)
+
     def gone(self, connection: ClientConnection) -> None:
         """A connection ended."""
         self.connections.discard(connection)
@@ -125,306 +88,9 @@ class HttpDoor:
     def cut(self) -> None:
         """End what is left: no answer looks complete."""
         for connection in tuple(self.connections):
-            connection.stop(Stopping())
+            connection.end(Stopping(retry_after=1))
 
-
-class ClientConnection(asyncio.Protocol):
-    """One caller's connection. Requests are answered one after the other, in order."""
-
-    def __init__(self, door: HttpDoor, loop: asyncio.AbstractEventLoop) -> None:
-        self._door = door
-        self._loop = loop
-        self._limits = door.settings.timeouts
-        self._reader = RequestReader(self, door.settings.header)
-        self._deadline = Deadline(loop, self._late)
-        self._queue: deque[Incoming] = deque()
-        self._current: Incoming | None = None
-        self._newest: Incoming | None = None
-        self._receiving: IncomingBody | None = None
-        self._last: Call | None = None
-        self._last_head: RequestHead | None = None
-        self._refusal: Refusal | None = None
-        self._feeder: Flow | None = None
-        self._started = 0.0
-        self._write_left = 0
-        self._advancing = self._closing = self._write_paused = self._in_head = False
-        self._transport: asyncio.Transport
-        self._peer = ""
-
-    # -- asyncio calls these
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport  # type: ignore[assignment]  # a stream transport, by construction of the server
-        self._transport.set_write_buffer_limits(_WRITE_HIGH, _WRITE_LOW)
-        self._peer = str(transport.get_extra_info("peername")[0])
-        self._door.connections.add(self)
-        self._deadline.set(self._limits.header)
-
-    def data_received(self, data: bytes) -> None:
-        if self._closing or self._refusal is not None or self._reader.broken:
-            return  # lingering: what still comes is dropped
-        if not self._reader.begun:
-            self._started = time.monotonic()
-        try:
-            self._reader.feed(data)
-        except Refusal as refusal:
-            self._refuse_rest(refusal)
-        if self._reader.broken and self._newest is not None:
-            self._newest.reply.persist = False
-        self._advance()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._closing = True
-        self._door.gone(self)
-        self._deadline.close()
-        self.stop(ClientGone())
-
-    def pause_writing(self) -> None:
-        self._write_paused = True
-        self._write_left = self._transport.get_write_buffer_size()
-        if self._feeder is not None:
-            self._feeder.pause()
-        self._deadline.set(self._limits.write)
-
-    def resume_writing(self) -> None:
-        self._write_paused = False
-        if self._feeder is not None:
-            self._feeder.resume()
-        self._rearm()
-
-    # -- the reader calls these
-
-    def on_request(self, head: RequestHead) -> None:
-        body = IncomingBody(head.length, self, self._allow if head.expects_continue else None)
-        self._receiving = body
-        self._queue_up(self._call(head), head, body)
-
-    def on_request_again(self, head: RequestHead, content: bytes) -> None:
-        last = self._last
-        if head is self._last_head and last is not None:
-            call = Call(
-                self._door.new_id(),
-                Channel.HTTP,
-                last.method,
-                last.path,
-                last.query,
-                last.fields,
-                last.peer,
-                self._started,
-                last.derived,
-            )
-        else:
-            call = self._call(head)
-        self._queue_up(call, head, WholeBody(content))
-        self._started = time.monotonic()
-
-    def _call(self, head: RequestHead) -> Call:
-        path, mark, query = head.target.partition("?")
-        peer = client_address(self._peer, head.fields, self._door.settings.trusted_proxies)
-        return Call(
-            self._door.new_id(),
-            Channel.HTTP,
-            head.method,
-            path,
-            query if mark else None,
-            head.fields,
-            peer,
-            self._started,
-        )
-
-    def _queue_up(self, call: Call, head: RequestHead, body: IncomingBody | WholeBody) -> None:
-        self._last, self._last_head = call, head
-        self._newest = incoming = Incoming(call, body, HttpReply(self, call.id, head))
-        self._queue.append(incoming)
-        if len(self._queue) > _PIPELINE_LIMIT:
-            self._transport.pause_reading()
-
-    def on_request_data(self, piece: bytes) -> None:
-        assert self._receiving is not None  # noqa: S101  the reader gives the head first
-        self._receiving.arrived(piece)
-
-    def on_request_end(self) -> None:
-        assert self._receiving is not None  # noqa: S101  the reader gives the head first
-        self._receiving.finished()
-        self._receiving = None
-        self._started = time.monotonic()
-
-    # -- the reply calls these
-
-    @property
-    def leaving(self) -> bool:
-        """True when no request may follow the one being answered."""
-        return self._door.draining
-
-    def write(self, data: bytes) -> None:
-        if not self._closing:
-            self._transport.write(data)
-
-    def write_last(self, data: bytes) -> None:
-        if self._closing:
-            return
-        self._transport.write(data)
-        if (
-            self._queue
-            or self._refusal is not None
-            or self._reader.begun
-            or self._current is None
-            or not self._current.body.complete
-        ):
-            self.answered(persist=True)
-        else:
-            self._current = self._feeder = None
-            self._deadline.set(self._limits.keep_alive)
-
-    def answered(self, *, persist: bool) -> None:
-        """The current request has its answer. `persist`: another may follow on this connection."""
-        incoming, self._current, self._feeder = self._current, None, None
-        if self._closing:
-            return
-        if incoming is not None and not incoming.body.complete:
-            incoming.body.leave()
-            persist = False
-        if not persist:
-            self._close_soon(everything_read=incoming is not None and incoming.body.complete and self._refusal is None)
-        elif self._queue or self._refusal is not None:
-            self._loop.call_soon(self._advance)  # the path behind this answer first gives back what it holds
-        else:
-            self._rearm()
-
-    def cut(self, *, abruptly: bool) -> None:
-        """Close in the middle of an answer."""
-        self._current = self._feeder = None
-        if self._closing:
-            return
-        self._closing = True
-        if abruptly:
-            self._transport.abort()
-        else:
-            self._transport.close()
-            self._deadline.set(self._limits.write)
-
-    def now_feeds_from(self, flow: Flow | None) -> None:
-        self._feeder = flow
-        if flow is not None and self._write_paused:
-            flow.pause()
-
-    # -- the body and the door call these
-
-    def pause(self) -> None:
-        if not self._closing and not self._transport.is_closing():
-            self._transport.pause_reading()
-
-    def resume(self) -> None:
-        if not self._closing and not self._transport.is_closing():
-            self._transport.resume_reading()
-
-    @property
-    def busy(self) -> bool:
-        """True while a request is not answered."""
-        return self._current is not None or bool(self._queue) or self._reader.begun
-
-    def close_if_idle(self) -> None:
-        if not self.busy and not self._closing:
-            self._closing = True
-            self._transport.close()
-
-    def stop(self, reason: Refusal) -> None:
-        """Stop the call under way where it stands; it gives back what it holds before this returns."""
-        self._queue.clear()
-        incoming = self._current
-        if incoming is None:
-            return
-        incoming.body.broke_off()
-        if incoming.drive is not None:
-            incoming.drive.stop(reason)
-        self._current = None
-
-    # -- inside
-
-    def _advance(self) -> None:
-        """Begin the next request, if none is under way."""
-        if self._advancing:
-            return
-        self._advancing = True
-        try:
-            while self._current is None and self._queue and not self._closing:
-                self._begin(self._queue.popleft())
-        finally:
-            self._advancing = False
-        if self._refusal is not None and self._current is None and not self._closing:
-            self._answer_refusal(self._refusal)
-        elif self._current is not None or self._queue or self._reader.begun:
-            self._rearm()
-
-    def _begin(self, incoming: Incoming) -> None:
-        self._current = incoming
-        if len(self._queue) == _PIPELINE_LIMIT:
-            self._transport.resume_reading()
-        incoming.drive = drive = Drive(self._door.serve(Exchange(incoming.call, incoming.body, incoming.reply)))
-        drive.step()
-
-    def _refuse_rest(self, refusal: Refusal) -> None:
-        """The bytes that follow cannot be told apart: a body under way breaks off, the refusal is the last answer."""
-        self._refusal = refusal
-        newest = self._newest
-        if newest is not None and not newest.body.complete:
-            newest.body.broke_off(refusal)
-            self._refusal = None if newest is self._current or newest in self._queue else refusal
-            newest.reply.persist = False
-
-    def _answer_refusal(self, refusal: Refusal) -> None:
-        door = self._door
-        call = Call(door.new_id(), Channel.HTTP, "", "", None, (), self._peer, self._started or time.monotonic())
-        reply = HttpReply(self, call.id, UNREADABLE)
-        reply.fail(refusal, Dialect.OPENAI)
-        outcome = Outcome(call)
-        outcome.refusal, outcome.status = refusal, refusal.status
-        door.account(outcome)
-
-    def _close_soon(self, *, everything_read: bool) -> None:
-        """Close when the answer is out. Closing with unread bytes resets the connection and could lose the answer."""
-        self._closing = True
-        if everything_read:
-            self._transport.close()
-            self._deadline.set(self._limits.write)
-        else:
-            self._transport.resume_reading()
-            self._deadline.set(_LINGER)
-
-    def _allow(self) -> None:
-        self._transport.write(heads.CONTINUE)
-
-    def _rearm(self) -> None:
-        """Which silence is being waited for now, and how long it may last."""
-        if self._closing or self._write_paused:
-            return
-        current = self._current
-        was_in_head, self._in_head = self._in_head, current is None and self._reader.in_head
-        if self._in_head:
-            if not was_in_head:  # the limit is on the whole head, not on the silence between its bytes
-                self._deadline.set(self._limits.header)
-        elif current is None:
-            self._deadline.set(self._limits.keep_alive)
-        elif current.body.wanted:
-            self._deadline.set(self._limits.idle)
-        else:
-            self._deadline.clear()
-
-    def _late(self) -> None:
-        if self._write_paused and not self._closing:
-            left = self._transport.get_write_buffer_size()
-            if left < self._write_left:  # slow, but reading
-                self._write_left = left
-                self._deadline.set(self._limits.write)
-                return
-            self._transport.abort()
-        elif self._closing:
-            self._transport.abort()
-        elif self._current is not None:
-            self._current.body.broke_off(RequestTimeout())
-        elif self._reader.in_head:
-            self._refuse_rest(RequestTimeout())
-            self._advance()
-        else:
-            self._closing = True
-            self._transport.close()
+    def drop(self) -> None:
+        """Close every connection that is still there, at once."""
+        for connection in tuple(self.connections):
+            connection.drop()
