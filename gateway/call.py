@@ -7,7 +7,7 @@ Must not know: sockets, HTTP/1.1, configuration, any library.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Any
 
 from gateway.accounting.tallies import CallSeries
@@ -29,7 +29,7 @@ class Channel(Enum):
     WEBSOCKET = "websocket"
 
 
-class Operation(str, Enum):
+class Operation(StrEnum):
     """What a call does with a model: the operation classes that policies speak of (contract: `operations`)."""
 
     __hash__ = str.__hash__  # equal to its word, so it counts as its word too
@@ -102,8 +102,8 @@ class Call(Noted):
     without it, or None. `fields` never holds trailers. `peer` is the client's address, after trusted proxies.
     `started` is `time.monotonic()` at the first byte of the request.
 
-    `derived` is shared by calls on one connection whose method, target, fields (but for Content-Length) and peer are the
-    same to the byte: a step may keep there what follows from those alone (`Noted`).
+    `derived` is shared by calls on one connection whose method, target, fields (but for Content-Length) and peer are
+    the same to the byte: a step may keep there what follows from those alone (`Noted`).
     """
 
     id: str
@@ -182,7 +182,8 @@ class Grant:
 class Outcome:
     """What became of one call; the only value that grows while the call runs. Times are `time.monotonic()` seconds.
 
-    `series`: where the call is counted, once its model is known. Most calls set few of these, so the defaults stand on the class and making one costs nothing.
+    `series`: where the call is counted, once its model is known. Most calls set few of these, so the defaults stand on
+    the class and making one costs nothing.
     """
 
     principal: Principal | None = None

@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Moment:
-    """Something that will happen once. The path awaits it; whoever knows calls `fire` or `fail`, once, from the loop."""
+    """Something that will happen once. The path awaits it; who knows calls `fire` or `fail`, once, from the loop."""
 
     __slots__ = ("_drive", "_error", "_fired")
 

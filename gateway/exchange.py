@@ -51,7 +51,10 @@ class Body(Protocol):
         ...
 
     async def whole(self, limit: int) -> bytes:
-        """All of it. Raises `TooLarge` beyond `limit` bytes (at once when announced), `BadRequest` when it breaks off."""
+        """All of it.
+
+        Raises `TooLarge` beyond `limit` bytes (at once when announced), `BadRequest` when it breaks off.
+        """
         ...
 
     def stream(self, sink: Sink, limit: int) -> Flow:

@@ -30,17 +30,18 @@ _IDENTITY = frozenset(
     )
 )  # fmt: skip
 
-# Fields that steer an engine behind the gateway's back: its scheduler, its adapters, its files (vLLM, SGLang, Triton, NIM).
+# Fields that steer an engine behind the gateway's back: its scheduler, its adapters, its files
+# (vLLM, SGLang, Triton, NIM).
 _ENGINE = frozenset(
     (
-        b"endpoint-load-metrics-format", b"x-data-parallel-rank", b"x-session-id", b"x-smg-routing-key", b"x-vllm-priority",
-        b"x-vertex-ai-triton-redirect",
+        b"endpoint-load-metrics-format", b"x-data-parallel-rank", b"x-session-id", b"x-smg-routing-key",
+        b"x-vllm-priority", b"x-vertex-ai-triton-redirect",
     )
 )  # fmt: skip
 
 _PREFIXES = (
-    b"nvcf-", b"ssl-client-", b"triton-grpc-protocol-", b"x-amzn-sagemaker-", b"x-auth-", b"x-client-cert", b"x-forwarded-", b"x-gateway-",
-    b"x-override-", b"x-remote-", b"x-sglext-", b"x-ssl-", b"x-user", b"x-groups",
+    b"nvcf-", b"ssl-client-", b"triton-grpc-protocol-", b"x-amzn-sagemaker-", b"x-auth-", b"x-client-cert",
+    b"x-forwarded-", b"x-gateway-", b"x-override-", b"x-remote-", b"x-sglext-", b"x-ssl-", b"x-user", b"x-groups",
 )  # fmt: skip
 
 # Of an answer: the backend's cookies, its load report, its idea of CORS and of our request id stay behind.
@@ -142,7 +143,7 @@ def _identity_fields(principal: Principal) -> tuple[tuple[bytes, bytes], tuple[b
 def _field_text(text: str) -> bytes:
     plain = set(b"!#$&'()*+-./:;<=>?@[]^_`{|}~")
     return b"".join(
-        bytes((byte,)) if chr(byte).isalnum() and byte < 128 or byte in plain else b"%%%02X" % byte
+        bytes((byte,)) if (chr(byte).isalnum() and byte < 128) or byte in plain else b"%%%02X" % byte
         for byte in text.encode("utf-8")
     )
 

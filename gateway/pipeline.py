@@ -65,7 +65,7 @@ class Identify(Protocol):
 class Pipeline:
     """One generation of the path: built once from a configuration, used by every call that begins under it."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  one composition root passes them by name
         self,
         *,
         resolver: Resolver,
@@ -89,13 +89,16 @@ class Pipeline:
         self._inbound = AnswerCrossing()
 
     async def serve(self, exchange: Exchange) -> None:
-        """Take a call to its end. Never raises: what goes wrong becomes the answer, and the outcome is accounted once."""
+        """Take a call to its end.
+
+        Never raises: what goes wrong becomes the answer, and the outcome is accounted once.
+        """
         outcome = Outcome(exchange.call)
         try:
             await self._path(exchange, outcome)
         except Refusal as refusal:
             self._refuse(exchange, outcome, refusal)
-        except Exception:  # noqa: BLE001  a fault of ours ends one call, not the gateway, and opens nothing
+        except Exception:  # a fault of ours ends one call, not the gateway, and opens nothing
             log.exception("call.failed request_id=%s", exchange.call.id)
             self._refuse(exchange, outcome, Refusal())
         finally:
@@ -121,7 +124,8 @@ class Pipeline:
     def _authorize(self, call: Call, principal: Principal, asked: Resolved, outcome: Outcome) -> Grant:
         """Everything the call needs must be granted; the first is what it is accounted for.
 
-        The same caller asking for the same things with the same head gets the same grant, for as long as these rules hold.
+        The same caller asking for the same things with the same head gets the same grant, for as long as these rules
+        hold.
         """
         needs = asked.needs
         noted: _Granted | None = call.derived.get(self)

@@ -47,8 +47,9 @@ class UsageKind(Enum):
 class Resolved(NamedTuple):
     """What a call asks for and exactly what would be sent on.
 
-    `needs`: each of these must be granted; the first is the one that is accounted. `target` is path and query as they go
-    to the backend. `payload` is the whole body to send, or None to stream the caller's body as it arrives, up to `limit` bytes.
+    `needs`: each of these must be granted; the first is the one that is accounted. `target` is path and query as they
+    go to the backend. `payload` is the whole body to send, or None to stream the caller's body as it arrives, up to
+    `limit` bytes.
     """
 
     needs: tuple[ModelRef, ...]
@@ -86,7 +87,11 @@ class Resolver(Protocol):
         ...
 
     def resolve(self, call: Call, body: Body) -> Coroutine[Any, Any, Resolved | OwnPage]:
-        """Raises, at once or when awaited, `BadRequest`, `AmbiguousModel`, `UnknownModel`, `NotFound`, `TooLarge`, `UnsupportedMedia`."""
+        """What the request asks for, or a page of ours.
+
+        Raises, at once or when awaited, `BadRequest`, `AmbiguousModel`, `UnknownModel`, `NotFound`, `TooLarge`,
+        `UnsupportedMedia`.
+        """
         ...
 
 
@@ -126,7 +131,10 @@ class Answer(Protocol):
     def data(self, piece: bytes) -> None: ...
     def flush(self) -> None: ...
     def end(self, *, delimited: bool) -> None:
-        """`delimited` False: only the end of the connection says that this was all. Raises `Truncated` if it was not."""
+        """`delimited` False: only the end of the connection says that this was all.
+
+        Raises `Truncated` if it was not.
+        """
         ...
 
     def feeds_from(self, flow: Flow | None) -> None:

@@ -69,12 +69,15 @@ class Lines:
         tokens_in, tokens_out = outcome.tokens_in, outcome.tokens_out
         return (
             f'{{"time":"{stamp}","request_id":"{call.id}",{facts},"status":{outcome.status}'
-            f',"tokens_in":{"null" if tokens_in is None else tokens_in},"tokens_out":{"null" if tokens_out is None else tokens_out}'
-            f',"bytes":{outcome.sent},"ttft_ms":{(first - started) * 1000:.3f},"duration_ms":{(now - started) * 1000:.3f}'
+            f',"tokens_in":{"null" if tokens_in is None else tokens_in}'
+            f',"tokens_out":{"null" if tokens_out is None else tokens_out}'
+            f',"bytes":{outcome.sent},"ttft_ms":{(first - started) * 1000:.3f}'
+            f',"duration_ms":{(now - started) * 1000:.3f}'
             f',"attempts":{outcome.attempts}}}\n'
             if first
-            else f'{{"time":"{stamp}","request_id":"{call.id}",{facts},"status":{outcome.status},"tokens_in":null,"tokens_out":null'
-            f',"bytes":{outcome.sent},"ttft_ms":null,"duration_ms":{(now - started) * 1000:.3f},"attempts":{outcome.attempts}}}\n'
+            else f'{{"time":"{stamp}","request_id":"{call.id}",{facts},"status":{outcome.status}'
+            f',"tokens_in":null,"tokens_out":null,"bytes":{outcome.sent},"ttft_ms":null'
+            f',"duration_ms":{(now - started) * 1000:.3f},"attempts":{outcome.attempts}}}\n'
         ).encode()
 
     def _steady(self, outcome: Outcome) -> str:
@@ -160,7 +163,7 @@ class AuditFile:
         except OSError as error:
             self._lost(count)
             if not self._failing:
-                log.error("audit.failing file=%s error=%s", self._path, error)
+                log.error("audit.failing file=%s error=%s", self._path, error)  # noqa: TRY400  the reason is all there is to know
             self._failing = True
         else:
             self._failing = False

@@ -55,7 +55,10 @@ class CallSeries:
 
 
 class Tallies:
-    """Everything counted since the start; survives a reload. Labels are configured names and enums, never a caller's words."""
+    """Everything counted since the start; survives a reload.
+
+    Labels are configured names and enums, never a caller's words.
+    """
 
     def __init__(self) -> None:
         self.calls: dict[tuple[str, str, str], CallSeries] = {}

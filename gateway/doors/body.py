@@ -23,8 +23,8 @@ class IncomingBody:
     """Implements `exchange.Body`. The door calls `arrived`, `finished` and `broke_off`; the path reads."""
 
     __slots__ = (
-        "_allow", "_failure", "_flow", "_held", "_limit", "_moment", "_pieces", "_sink", "_waiting", "complete", "length",
-        "received", "replayable",
+        "_allow", "_failure", "_flow", "_held", "_limit", "_moment", "_pieces", "_sink", "_waiting", "complete",
+        "length", "received", "replayable",
     )  # fmt: skip
 
     def __init__(self, length: int | None, flow: Flow, allow: Callable[[], None] | None) -> None:

@@ -114,7 +114,7 @@ class ClientConnection(asyncio.Protocol):
             self._newest.reply.persist = False
         self._advance()
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def connection_lost(self, _error: Exception | None) -> None:
         self._closing = True
         self._door.gone(self)
         self._deadline.close()

@@ -86,7 +86,7 @@ class AnswerReader:
     """
 
     __slots__ = (
-        "_before_chunk", "_chunk_ended", "_fields", "_final", "_head_only", "_limit", "_parser", "_size", "_sink",
+        "_before_chunk", "_chunk_ended", "_fields", "_final", "_head_only", "_limit", "_parser", "_sink", "_size",
         "complete", "delimited", "extra", "head", "interim", "reusable", "started",
     )  # fmt: skip
 

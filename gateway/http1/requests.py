@@ -1,7 +1,7 @@
 """Read requests from bytes, whatever the borders of the pieces.
 
-A caller's next request often has the very same head, but for the number behind Content-Length. Such a head is recognised
-by comparing bytes (`_Known`) and not parsed again: equal bytes have an equal meaning.
+A caller's next request often has the very same head, but for the number behind Content-Length. Such a head is
+recognised by comparing bytes (`_Known`) and not parsed again: equal bytes have an equal meaning.
 Knows: RFC 9112, its limits, and what llhttp accepts that must be refused.
 Must not know: sockets, callers, models.
 """
@@ -240,11 +240,16 @@ def _method_refused(detail: str) -> MethodNotAllowed:
     )
 
 
-def _checked_head(method: str, target: bytes, version: str, fields: Fields) -> RequestHead:
+def _line_refused(method: str, version: str) -> Refusal:
+    """Why a request line is not taken: its version first, then its method."""
     if version not in ("1.1", "1.0"):
-        raise BadRequest("Only HTTP/1.1 and HTTP/1.0 are spoken here.")
-    if method not in _METHODS:
-        raise _method_refused(method)
+        return BadRequest("Only HTTP/1.1 and HTTP/1.0 are spoken here.")
+    return _method_refused(method)
+
+
+def _checked_head(method: str, target: bytes, version: str, fields: Fields) -> RequestHead:
+    if version not in ("1.1", "1.0") or method not in _METHODS:
+        raise _line_refused(method, version)
     old = version == "1.0"
     host = expect = connection = length = coding = None
     for name, value in fields:

@@ -34,7 +34,10 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 class Lease:
-    """A call on a backend: counted from `with` to its end. Keeps nothing of its own, so one serves all calls at once."""
+    """A call on a backend: counted from `with` to its end.
+
+    Keeps nothing of its own, so one serves all calls at once.
+    """
 
     __slots__ = ("_vitals",)
 

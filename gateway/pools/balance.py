@@ -76,7 +76,10 @@ class RoundRobin:
         return self._firsts.pick(backends)
 
     def rest(self, backends: Sequence[B]) -> Iterator[B]:
-        """Second choices, best first, each once. They take turns of their own, so that retries spread evenly as well."""
+        """Second choices, best first, each once.
+
+        They take turns of their own, so that retries spread evenly as well.
+        """
         return _drawn(self._others.pick, backends)
 
 

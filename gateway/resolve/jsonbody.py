@@ -62,7 +62,10 @@ def _plain(body: bytes, pieces: list[bytes], fields: dict[str, Any]) -> bool:
 
 
 def _members(fields: dict[str, Any]) -> int:
-    """Members of an object and of the objects in it and in its lists. Where the text has just as many, none is repeated."""
+    """Members of an object and of the objects in it and in its lists.
+
+    Where the text has just as many, none is repeated.
+    """
     count = len(fields)
     for value in fields.values():
         if type(value) is list:

@@ -51,8 +51,8 @@ _COUNTS_NOTHING = "/v1/messages/count_tokens"
 class Ask:
     """A request with the row that fits it. `path` stands behind the prefix; `pools` are those that may be meant.
 
-    `largest` is the body size in bytes that any pool takes which sets no `max_body` of its own; `most` what some of the pools
-    takes. All of it follows from the head of the request, `media` too: what a form said of itself.
+    `largest` is the body size in bytes that any pool takes which sets no `max_body` of its own; `most` what
+    some of the pools takes. All of it follows from the head of the request, `media` too: what a form said of itself.
     """
 
     face: Face

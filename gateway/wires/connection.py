@@ -39,7 +39,10 @@ _CHUNK_SIZE = 64 * 1024
 
 
 class Stale(UpstreamBroke):
-    """A kept connection closed before a byte of the answer: the backend had closed it, or closed as the request came."""
+    """A kept connection closed before a byte of the answer.
+
+    The backend had closed it, or closed as the request came.
+    """
 
     retry = True
 
@@ -59,8 +62,9 @@ class Connection(asyncio.Protocol):
     """Implements `exchange.Sink` for the request's body and `exchange.Flow` for the answer's."""
 
     __slots__ = (
-        "_after_target", "_answer", "_before_target", "_broke", "_chunks", "_chunks_size", "_deadline", "_gone", "_loop", "_until", "_moment", "_outbound",
-        "_full", "_known", "_paused", "_reader", "_sending", "_settled", "_source", "_state", "_transport", "_used", "_whole", "backend",
+        "_after_target", "_answer", "_before_target", "_broke", "_chunks", "_chunks_size", "_deadline", "_full",
+        "_gone", "_known", "_loop", "_moment", "_outbound", "_paused", "_reader", "_sending", "_settled", "_source",
+        "_state", "_transport", "_until", "_used", "_whole", "backend",
     )  # fmt: skip
 
     def __init__(
@@ -107,7 +111,10 @@ class Connection(asyncio.Protocol):
         return True
 
     def begin(self, outbound: Outbound, answer: Answer) -> Moment:
-        """Send the request and hand its answer on as it comes; the moment is its end. Fails as `seams.Wire.relay` raises."""
+        """Send the request and hand its answer on as it comes; the moment is its end.
+
+        Fails as `seams.Wire.relay` raises.
+        """
         self._state = _State.BUSY
         self._outbound = outbound
         self._answer = answer

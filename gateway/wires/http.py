@@ -29,7 +29,10 @@ class HttpWire:
     """Implements `seams.Wire`. Keeps idle connections for each backend, newest first."""
 
     def __init__(self, spawn: Spawn, connect: float, unsolicited: Callable[[Backend], None]) -> None:
-        """`spawn`: start a task that has a parent. `connect`: seconds a connection may take, TLS included. `unsolicited`: told when an idle connection spoke unasked."""
+        """`spawn`: start a task that has a parent. `connect`: seconds a connection may take, TLS included.
+
+        `unsolicited`: told when an idle connection spoke unasked.
+        """
         self._spawn = spawn
         self._connect_limit = connect
         self._unsolicited = unsolicited

@@ -35,7 +35,10 @@ def read(*pieces: bytes, head_only: bool = False) -> tuple[Story, AnswerReader]:
 
 
 SIZED = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Two: a\r\nX-Two: b\r\n\r\nhello"
-CHUNKED = b"HTTP/1.1 103 Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX-T: 1\r\n\r\n"
+CHUNKED = (
+    b"HTTP/1.1 103 Hints\r\nLink: x\r\n\r\n"
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nX-T: 1\r\n\r\n"
+)
 
 
 @pytest.mark.parametrize("answer", [SIZED, CHUNKED])
@@ -199,7 +202,7 @@ def test_chunks_that_come_whole_read_as_if_they_were_parsed(pieces: list[bytes],
 
 
 def test_a_chunk_is_taken_whole_only_where_the_parser_stands_before_one() -> None:
-    story, reader = read(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"a\r\nhello")
+    _, reader = read(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"a\r\nhello")
 
     assert reader.whole_chunk(b"1\r\nx\r\n") is None  # inside of a chunk it is content
     reader.feed(b"12345\r\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -40,10 +41,13 @@ class Story:
 
 def read(*pieces: bytes) -> Story:
     story = Story()
-    reader = RequestReader(story, LIMIT)
+    feed(RequestReader(story, LIMIT), *pieces)
+    return story
+
+
+def feed(reader: RequestReader, *pieces: bytes) -> None:
     for piece in pieces:
         reader.feed(piece)
-    return story
 
 
 def request(
@@ -197,8 +201,7 @@ def test_a_field_without_end_is_refused_while_it_comes_in() -> None:
     reader = RequestReader(Story(), LIMIT)
     reader.feed(b"GET / HTTP/1.1\r\nX: ")
     with pytest.raises(HeaderTooLarge):
-        for _ in range(10):
-            reader.feed(b"a" * 1000)
+        feed(reader, *[b"a" * 1000] * 10)
 
 
 @pytest.mark.parametrize("junk", [b"X: y\r\n", b"X-Long: " + b"a" * 500 + b"\r\n"])
@@ -213,8 +216,7 @@ def test_a_chunk_extension_without_end_is_refused() -> None:
     reader = RequestReader(Story(), LIMIT)
     reader.feed(request("POST / HTTP/1.1", "Transfer-Encoding: chunked", body=b"5;a="))
     with pytest.raises(BadRequest):
-        for _ in range(20):
-            reader.feed(b"a" * 1000)
+        feed(reader, *[b"a" * 1000] * 20)
 
 
 def test_one_byte_chunks_are_taken() -> None:
@@ -286,7 +288,7 @@ def test_a_head_that_comes_again_reads_as_if_it_were_parsed(requests: list[bytes
     """One reader over the whole conversation, cut anywhere, against a fresh reader for each request."""
     stream = b"".join(requests)
     edges = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
-    together = read(*(stream[start:end] for start, end in zip(edges, edges[1:], strict=False)))
+    together = read(*(stream[start:end] for start, end in pairwise(edges)))
     alone = [read(one) for one in requests]
 
     assert together.bodies == [story.bodies[0] for story in alone]

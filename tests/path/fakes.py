@@ -1,4 +1,7 @@
-"""Stand-ins for the two ends of the path, so that its story can be told without a socket: fakes of the seams, no mocks."""
+"""Stand-ins for the two ends of the path, so that its story can be told without a socket.
+
+Fakes of the seams, no mocks.
+"""
 
 from __future__ import annotations
 

@@ -24,12 +24,13 @@ def sent(*fields: tuple[bytes, bytes], name_caller: bool = False) -> Fields:
 @pytest.mark.parametrize(
     "name",
     [
-        b"authorization", b"cookie", b"x-api-key", b"x-forwarded-user", b"x_forwarded_user", b"x-forwarded_user", b"x-gateway-subject",
-        b"x-request-id", b"x_request_id", b"forwarded", b"client-cert", b"x-forwarded-client-cert", b"x-ssl-client-verify",
-        b"ssl-client-subject-dn", b"x-amzn-sagemaker-target-model", b"x-vertex-ai-triton-redirect", b"x-vllm-priority",
-        b"x-data-parallel-rank", b"nvcf-asset-dir", b"triton-grpc-protocol-admin-key", b"x-override-bootstrap-host", b"te",
-        b"transfer-encoding", b"content-length", b"upgrade", b"expect", b"proxy-authorization", b"x-http-method-override",
-        b"endpoint-load-metrics-format", b"dpop",
+        b"authorization", b"cookie", b"x-api-key", b"x-forwarded-user", b"x_forwarded_user", b"x-forwarded_user",
+        b"x-gateway-subject", b"x-request-id", b"x_request_id", b"forwarded", b"client-cert",
+        b"x-forwarded-client-cert", b"x-ssl-client-verify", b"ssl-client-subject-dn",
+        b"x-amzn-sagemaker-target-model", b"x-vertex-ai-triton-redirect", b"x-vllm-priority",
+        b"x-data-parallel-rank", b"nvcf-asset-dir", b"triton-grpc-protocol-admin-key", b"x-override-bootstrap-host",
+        b"te", b"transfer-encoding", b"content-length", b"upgrade", b"expect", b"proxy-authorization",
+        b"x-http-method-override", b"endpoint-load-metrics-format", b"dpop",
     ],
 )  # fmt: skip
 def test_what_the_caller_must_not_tell_a_backend_never_gets_there(name: bytes) -> None:
@@ -109,8 +110,9 @@ def test_cookies_and_reports_of_a_backend_stay_behind() -> None:
     head = AnswerHead(
         200,
         (
-            (b"content-type", b"a"), (b"set-cookie", b"sid=A"), (b"endpoint-load-metrics", b"x"), (b"x-request-id", b"theirs"),
-            (b"connection", b"X-Hop, close"), (b"x-hop", b"1"), (b"transfer-encoding", b"chunked"), (b"keep-alive", b"timeout=5"),
+            (b"content-type", b"a"), (b"set-cookie", b"sid=A"), (b"endpoint-load-metrics", b"x"),
+            (b"x-request-id", b"theirs"), (b"connection", b"X-Hop, close"), (b"x-hop", b"1"),
+            (b"transfer-encoding", b"chunked"), (b"keep-alive", b"timeout=5"),
             (b"access-control-allow-origin", b"*"), (b"link", b"1"), (b"link", b"2"), (b"retry-after", b"2"),
         ),
         None,
