@@ -1,11 +1,14 @@
-# Two stages: wheels are built and installed in the first, only the result goes on.
+# Two stages: wheels are built and installed in the first, only the result goes on. Nothing is fetched that is not locked.
 FROM python:3.13-slim AS build
 WORKDIR /src
-COPY requirements-run.lock pyproject.toml README.md LICENSE ./
+COPY requirements-run.lock requirements-build.lock pyproject.toml README.md LICENSE ./
 RUN python -m venv /opt/gateway \
- && /opt/gateway/bin/pip install --no-cache-dir --require-hashes -r requirements-run.lock
+ && /opt/gateway/bin/pip install --no-cache-dir --require-hashes -r requirements-run.lock \
+ && python -m venv /opt/build \
+ && /opt/build/bin/pip install --no-cache-dir --require-hashes -r requirements-build.lock
 COPY gateway gateway
-RUN /opt/gateway/bin/pip install --no-cache-dir --no-deps .
+RUN /opt/build/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels . \
+ && /opt/gateway/bin/pip install --no-cache-dir --no-deps --no-index /wheels/*.whl
 
 FROM python:3.13-slim
 RUN useradd --system --uid 65532 --no-create-home gateway

@@ -97,9 +97,12 @@ UV ?= $(BIN)/uv
 COMPILE = $(UV) pip compile --quiet --upgrade --generate-hashes --no-header --no-emit-index-url --no-emit-find-links \
 	--python-version 3.11
 
-lock:  ## renew the locks: of development, of running alone (for the image), and of the real servers
+BUILT_WITH = import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")
+
+lock:  ## renew the locks: of development, of running and of building alone (for the image), and of the real servers
 	$(COMPILE) --universal --group pyproject.toml:dev -o requirements.lock pyproject.toml tests/requirements-tests.txt
 	$(COMPILE) --universal -c requirements.lock -o requirements-run.lock pyproject.toml
+	$(BIN)/python -c '$(BUILT_WITH)' | $(COMPILE) --universal -c requirements.lock -o requirements-build.lock -
 	$(COMPILE) --python-platform x86_64-manylinux_2_36 -o tests/requirements-parts.lock tests/requirements-parts.txt
 
 clean:  ## everything that was made here, but not what was installed

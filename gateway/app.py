@@ -12,6 +12,7 @@ import secrets
 import signal
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from gateway.accounting.audit import AuditFile
 from gateway.accounting.metrics import MetricsPage, Sources
 from gateway.accounting.tallies import Tallies
 from gateway.admission import Admission
-from gateway.call import Channel
+from gateway.advice import advice
 from gateway.config.mistakes import Mistakes
 from gateway.config.watch import Watcher
 from gateway.doors.admin import AdminDoor
@@ -59,6 +60,7 @@ class Gateway:
         self._reload_wanted = asyncio.Event()
         self._reload_good = True
         self._mistakes: tuple[str, ...] = ()
+        self._pending: tuple[str, ...] = ()
         self._tasks: asyncio.TaskGroup
         self._background: dict[str, asyncio.Task[None]] = {}
         self._connecting: set[asyncio.Task[None]] = set()
@@ -69,7 +71,9 @@ class Gateway:
         self._server_tls = tls.server_context(settings.listen.tls)
         self._now: Generation
         timeouts = settings.limits.timeouts
-        self._wires = {Channel.HTTP: WIRES[Channel.HTTP](self._spawn, timeouts.connect, self._unsolicited)}
+        self._wires = {
+            channel: wire(self._spawn, timeouts.connect, self._unsolicited) for channel, wire in WIRES.items()
+        }
         self._door = HttpDoor(
             self._serve,
             self._account,
@@ -88,7 +92,7 @@ class Gateway:
             self._lasting = Lasting(fetch, self._tallies, self._admission, self._wires, self._account, self.ready)
             self._now = generation.build(source, self._lasting, None)
             settings = source.settings
-            warn_loudly(settings)
+            self._advise(source)
             try:
                 await self._open_management(settings.management)
                 self._start_background()
@@ -100,9 +104,13 @@ class Gateway:
             finally:
                 for task in (*self._background.values(), *self._connecting):
                     task.cancel()
-                self._wires[Channel.HTTP].close()
+                self._close_wires()
                 self._audit.close()
                 await self._admin.close()
+
+    def _close_wires(self) -> None:
+        for wire in self._wires.values():
+            wire.close()
 
     async def _open_management(self, at: Management) -> None:
         with needed(f"management {endpoint(at.address, at.port)}"):
@@ -131,7 +139,11 @@ class Gateway:
             "generation": now.number,
             "ready": self.ready(),
             "draining": self._draining.is_set(),
-            "reload": {"successful": self._reload_good, "mistakes": self._mistakes},
+            "reload": {
+                "successful": self._reload_good,
+                "mistakes": self._mistakes,
+                "waits_for_restart": self._pending,
+            },
             "rules": len(now.source.rules),
             "issuers": {
                 keys.name: {"ready": keys.ready, "keys_age_seconds": keys.age()} for keys in now.key_sets.values()
@@ -222,7 +234,7 @@ class Gateway:
         before = self._now
         try:
             source = await asyncio.to_thread(generation.read, self._path, self._root)
-            _check_changeable(before.source.settings, source.settings)
+            source, pending = _changeable(before.source.settings, source)
             after = generation.build(source, self._lasting, before)
             tls.reload_into(self._server_tls, source.settings.listen.tls)
         except Mistakes as mistakes:
@@ -231,14 +243,24 @@ class Gateway:
             self._watcher.set_paths((*before.source.files, *mistakes.files))
         except (OSError, ValueError, tls.TlsError) as error:
             self._reload_failed((str(error),))
+        except Exception:  # a fault of ours: the files are not what runs, and that has to be seen
+            log.exception("config.reload_failed")
+            self._reload_failed(("the gateway failed to take the files; its log says how",))
         else:
             self._now = after
-            self._reload_good, self._mistakes = True, ()
+            self._reload_good, self._mistakes, self._pending = True, (), pending
             self._tallies.reloads["success"] += 1
             self._watcher.set_paths(source.files)
             self._start_background()
-            warn_loudly(source.settings)
+            self._advise(source)
+            if pending:
+                log.warning("config.waits_for_restart settings=%s", ",".join(pending))
             log.info("config.reloaded generation=%d rules=%d", after.number, len(source.rules))
+
+    def _advise(self, source: Source) -> None:
+        warn_loudly(source.settings)
+        for line in advice(source.settings, source.rules):
+            log.warning("config.advice %s", line)
 
     def _reload_failed(self, mistakes: tuple[str, ...]) -> None:
         self._reload_good, self._mistakes = False, mistakes
@@ -274,24 +296,29 @@ class Gateway:
         await _first(self._at_once.wait(), self._door.empty(), limit=0 if self._at_once.is_set() else timeouts.drain)
         log.info("drain.ended cut=%d", self._door.active)
         self._door.cut()
-        self._wires[Channel.HTTP].close()
+        self._close_wires()
         await _first(self._door.empty(), limit=_FAREWELL)
         self._door.drop()
         await _first(self._door.empty(), limit=_FAREWELL)
 
 
-def _check_changeable(before: Settings, after: Settings) -> None:
-    """What is bound at start-up cannot change under way. Raises ValueError."""
-    for name, old, new in (
-        ("listen.address", before.listen.address, after.listen.address),
-        ("listen.port", before.listen.port, after.listen.port),
-        ("listen.trusted_proxies", before.listen.trusted_proxies, after.listen.trusted_proxies),
-        ("management", before.management, after.management),
-        ("limits", before.limits, after.limits),
-        ("audit", before.audit, after.audit),
-    ):
-        if old != new:
-            raise ValueError(f"{name} takes effect at a restart only; nothing of the new configuration was taken")
+def _changeable(running: Settings, source: Source) -> tuple[Source, tuple[str, ...]]:
+    """`source` with what is bound at start-up as it runs, and the names of what differs there and waits for a restart.
+
+    The rest is taken all the same: a prepared restart must not hold up a rule that takes a right away.
+    """
+    wanted = source.settings
+    listen = replace(
+        wanted.listen,
+        address=running.listen.address,
+        port=running.listen.port,
+        trusted_proxies=running.listen.trusted_proxies,
+    )
+    settings = replace(wanted, listen=listen, management=running.management, limits=running.limits, audit=running.audit)
+    parts = ("address", "port", "trusted_proxies")
+    pending = [f"listen.{part}" for part in parts if getattr(wanted.listen, part) != getattr(listen, part)]
+    pending += [part for part in ("management", "limits", "audit") if getattr(wanted, part) != getattr(settings, part)]
+    return replace(source, settings=settings), tuple(pending)
 
 
 async def _first(*waits: Coroutine[Any, Any, object], limit: float) -> None:

@@ -30,7 +30,7 @@ class Channel(Enum):
 
 
 class Operation(StrEnum):
-    """What a call does with a model: the operation classes that policies speak of (contract: `operations`)."""
+    """What a call does with a model: the operation classes that policies speak of (docs/policies.md)."""
 
     __hash__ = str.__hash__  # equal to its word, so it counts as its word too
 
@@ -146,10 +146,6 @@ class Principal:
     expires: float = float("inf")
     groups_known: bool = True
 
-    def __hash__(self) -> int:
-        """By name alone: decisions are looked up by it for each call."""
-        return hash(self.subject)
-
 
 @dataclass(frozen=True, slots=True)
 class ModelRef:
@@ -162,10 +158,6 @@ class ModelRef:
     operation: Operation
     version: str | None = None
     explicit: bool = False
-
-    def __hash__(self) -> int:
-        """By name alone: decisions are looked up by it for each call."""
-        return hash(self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,14 +86,16 @@ class GroupsUnknown(Refusal):
 
 class UnknownModel(Refusal):
     code, side, result = "model_not_found", Side.CLIENT, "invalid"
-    default = "No model of this name is served here."
+    default = (
+        "No model of this name is served here; names are case-sensitive, and GET /v1/models lists those you may use."
+    )
 
 
 class NotFound(Refusal):
     """A route that is closed or does not exist: the two look alike, whoever asks."""
 
     code, side, result = "not_found", Side.CLIENT, "invalid"
-    default = "Nothing is served at this path."
+    default = "Nothing is served at this path with this method."
 
 
 class RouteForbidden(Refusal):
@@ -144,8 +146,13 @@ class TooLarge(Refusal):
 
 
 class HeaderTooLarge(Refusal):
-    code, side, result = "header_too_large", Side.CLIENT, "invalid"
+    code, side, result = "request_too_large", Side.CLIENT, "invalid"
     default = "The request header is larger than allowed here."
+
+    @property
+    def status(self) -> int:
+        """RFC 6585 §5: the same code as a body that is too large, but a status of its own."""
+        return 431
 
 
 class RateLimited(Refusal):
@@ -230,7 +237,6 @@ HTTP_STATUS: dict[str, int] = {
     "expectation_failed": 417,
     "misdirected_request": 421,
     "rate_limit_exceeded": 429,
-    "header_too_large": 431,
     "client_gone": 499,
     "internal_error": 500,
     "upstream_error": 502,
@@ -256,7 +262,6 @@ GRPC_CODE: dict[str, int] = {
     "groups_overage": 7,
     "route_not_allowed": 7,
     "request_too_large": 8,
-    "header_too_large": 8,
     "rate_limit_exceeded": 8,
     "not_found": 12,
     "method_not_allowed": 12,

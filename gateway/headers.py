@@ -25,8 +25,9 @@ _HOP_BY_HOP = frozenset(
 # Who the caller is, as told by the caller: consumed here or not believed.
 _IDENTITY = frozenset(
     (
-        b"authorization", b"client-cert", b"client-cert-chain", b"cookie", b"dpop", b"forwarded", b"remote-user",
-        b"via", b"x-api-key", b"x-request-id", b"x-real-ip", b"x-http-method-override",
+        b"api-key", b"apikey", b"authorization", b"client-cert", b"client-cert-chain", b"cookie", b"dpop", b"forwarded",
+        b"remote-user", b"via", b"x-api-key", b"x-goog-api-key", b"x-http-method-override", b"x-real-ip",
+        b"x-request-id",
     )
 )  # fmt: skip
 
@@ -47,6 +48,10 @@ _PREFIXES = (
 # Of an answer: the backend's cookies, its load report, its idea of CORS and of our request id stay behind.
 _ANSWER_DROPS = frozenset((b"set-cookie", b"set-cookie2", b"endpoint-load-metrics", b"x-request-id", b"alt-svc"))
 _ANSWER_PREFIXES = (b"access-control-",)
+
+# Where an answer says that something else is; a backend's own address would be told and be of no use.
+_PLACES = frozenset((b"location", b"content-location"))
+_ORIGIN = re.compile(rb"^https?://[^/?#]*", re.IGNORECASE)
 
 # RFC 9110 §7.6.3; a pseudonym, so that no host name of the inside is told.
 _VIA = (b"via", b"1.1 nim-gateway")
@@ -99,8 +104,10 @@ class _Crossed:
 class RequestCrossing:
     """The fields of a request as they go on to a backend: stripped first, then ours added."""
 
-    def __init__(self) -> None:
-        self._crossing = Crossing(_HOP_BY_HOP | _IDENTITY | _ENGINE, _PREFIXES)
+    def __init__(self, credential: bytes | None = None) -> None:
+        """`credential`: name of the field for the pool's own credential; a caller's of that name ends here."""
+        ours = frozenset() if credential is None else frozenset((credential.lower().replace(b"_", b"-"),))
+        self._crossing = Crossing(_HOP_BY_HOP | _IDENTITY | _ENGINE | ours, _PREFIXES)
 
     def outbound(self, call: Call, principal: Principal, *, name_caller: bool) -> tuple[FieldBlock, Fields]:
         """End-to-end fields of the caller and of ours that come again with the next request, and those of this one.
@@ -162,9 +169,15 @@ class AnswerCrossing:
         block: FieldBlock | None = head.derived.get(self)
         if block is None:
             crosses, nominated = self._crossing.crosses, _nominated(head.fields)
-            block = FieldBlock(tuple(field for field in head.fields if crosses(field[0]) and field[0] not in nominated))
+            passed = (field for field in head.fields if crosses(field[0]) and field[0] not in nominated)
+            block = FieldBlock(tuple((name, _place(value) if name in _PLACES else value) for name, value in passed))
             head.note(self, block)
         return block
+
+
+def _place(value: bytes) -> bytes:
+    """The path of a URL: on this gateway, as far as the caller is concerned."""
+    return _ORIGIN.sub(b"", value) or b"/"
 
 
 def client_address(peer: str, fields: Iterable[tuple[bytes, bytes]], trusted: tuple[Network, ...]) -> str:

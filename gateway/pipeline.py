@@ -85,8 +85,8 @@ class Pipeline:
         self._account = account
         self._tallies = tallies
         self._timeouts = timeouts
-        self._outbound = RequestCrossing()
-        self._inbound = AnswerCrossing()
+        self._for_backends: dict[Pool, RequestCrossing] = {}
+        self._for_callers = AnswerCrossing()
 
     async def serve(self, exchange: Exchange) -> None:
         """Take a call to its end.
@@ -144,7 +144,7 @@ class Pipeline:
         call, reply, pool = exchange.call, exchange.reply, asked.pool
         outbound = self._prepare(exchange, asked, grant)
         attempts = _Attempts(pool, grant.model.name, outbound, exchange.body)
-        relay = Relay(reply, outcome, asked.usage, self._inbound, attempts.another)
+        relay = Relay(reply, outcome, asked.usage, self._for_callers, attempts.another)
         wire = self._wires[call.channel]
         try:
             while (backend := attempts.next()) is not None:
@@ -178,11 +178,17 @@ class Pipeline:
 
     def _prepare(self, exchange: Exchange, asked: Resolved, grant: Grant) -> Outbound:
         call, settings, timeouts = exchange.call, asked.pool.settings, self._timeouts
-        shared, fields = self._outbound.outbound(call, grant.principal, name_caller=settings.identity_headers)
+        crossing = self._for_backends.get(asked.pool) or self._crossing(asked.pool)
+        shared, fields = crossing.outbound(call, grant.principal, name_caller=settings.identity_headers)
         first_byte, idle = settings.first_byte or timeouts.first_byte, settings.idle or timeouts.idle
         return Outbound(
             call.method, asked.target, shared, fields, asked.payload, exchange.body, asked.limit, first_byte, idle
         )
+
+    def _crossing(self, pool: Pool) -> RequestCrossing:
+        credential = pool.settings.credential
+        crossing = self._for_backends[pool] = RequestCrossing(credential.header.encode() if credential else None)
+        return crossing
 
     def _refuse(self, exchange: Exchange, outcome: Outcome, refusal: Refusal) -> None:
         outcome.refusal = refusal

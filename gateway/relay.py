@@ -97,7 +97,7 @@ class Relay:
         if noted is None:
             content_type = head.value(b"content-type")
             noted = (
-                content_type.startswith(b"text/event-stream"),
+                usage.is_event_stream(content_type),
                 usage.reader_for(self._kind, content_type, head.value(b"content-encoding")),
             )
             head.note(self._kind, noted)
@@ -128,7 +128,7 @@ class Relay:
             self._last = now
 
     def end(self, *, delimited: bool) -> None:
-        if not delimited and self._streamed and self.usage is not None and not self.usage.complete:
+        if not delimited and self._streamed and (self.usage is None or not self.usage.complete):
             raise Truncated(detail="the connection ended before the stream's last event")
         self._reply.end()
 

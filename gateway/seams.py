@@ -2,7 +2,7 @@
 
 | seam | table | implementations now | next |
 |---|---|---|---|
-| `Identity` | `identity.IDENTITIES` | OIDC bearer tokens | LDAP, introspection, API keys, client certificates |
+| `Identity` | the list in `generation.py` | OIDC bearer tokens | LDAP, introspection, API keys, client certificates |
 | `Balancer` | `balance.BALANCERS` | round robin, least connections | token load, sticky prefixes |
 | `Wire` | `wires.WIRES` | HTTP/1.1 | HTTP/2 (gRPC), WebSocket |
 | `Resolver` | built from `tables/http.rules` | the HTTP rule tables | the gRPC rule table |

@@ -57,10 +57,12 @@ def _count_tokens(series: CallSeries, outcome: Outcome) -> None:
 
 
 def result_of(outcome: Outcome) -> str:
-    """One of the bounded `result` labels (contract §6)."""
+    """One of the bounded `result` labels (docs/operations.md)."""
     if outcome.refusal is not None:
         return outcome.refusal.result
     status = outcome.status
+    if not status:
+        return "error"  # it ended in a way that nobody foresaw
     if status < 400:
         return "ok"
     if status == 429:

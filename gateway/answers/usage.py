@@ -73,12 +73,21 @@ class UsageReader(Protocol):
         ...
 
 
+def is_event_stream(content_type: bytes) -> bool:
+    """Whether an answer of this type is a stream of events (WHATWG HTML section 9.2)."""
+    return _media(content_type) == b"text/event-stream"
+
+
+def _media(content_type: bytes) -> bytes:
+    return content_type.partition(b";")[0].strip().lower()
+
+
 def reader_for(kind: UsageKind, content_type: bytes, coding: bytes = b"") -> Callable[[], UsageReader] | None:
     """What makes the watcher of an answer of this media type; None where nobody could watch: another type, or a coding.
 
     An event stream without counts is watched for its edges, and is whole at each of them.
     """
-    media = content_type.partition(b";")[0].strip().lower()
+    media = _media(content_type)
     if coding.strip().lower() not in {b"", b"identity"}:
         return None
     if media == b"text/event-stream":

@@ -18,13 +18,17 @@ HOLD_LIMIT = 256 * 1024
 # What is kept of a streamed body so that it can be sent again when nothing was executed.
 REPLAY_LIMIT = 256 * 1024
 
+# Pieces below the first size are joined up to the second.
+_SMALL = 4 * 1024
+_JOINED = 64 * 1024
+
 
 class IncomingBody:
     """Implements `exchange.Body`. The door calls `arrived`, `finished` and `broke_off`; the path reads."""
 
     __slots__ = (
-        "_allow", "_failure", "_flow", "_held", "_limit", "_moment", "_pieces", "_sink", "_waiting", "complete",
-        "length", "received", "replayable",
+        "_allow", "_failure", "_flow", "_held", "_limit", "_moment", "_pieces", "_sink", "_small", "complete", "length",
+        "received", "replayable",
     )  # fmt: skip
 
     def __init__(self, length: int | None, flow: Flow, allow: Callable[[], None] | None) -> None:
@@ -41,7 +45,7 @@ class IncomingBody:
         self._sink: Sink | None = None
         self._moment: Moment | None = None
         self._failure: Refusal | None = None
-        self._waiting = False
+        self._small = bytearray()
 
     # -- the path reads
 
@@ -58,7 +62,7 @@ class IncomingBody:
             await self._moment
         if self._failure is not None:
             raise self._failure
-        pieces = self._pieces
+        pieces = self._kept()
         if len(pieces) > 1:
             self._pieces = pieces = [b"".join(pieces)]
         return pieces[0] if pieces else b""
@@ -70,7 +74,7 @@ class IncomingBody:
         if (self.length or 0) > limit or self.received > limit:
             sink.failed(_too_large(limit))
             return self._flow
-        for piece in self._pieces:
+        for piece in tuple(self._kept()):
             sink.data(piece)
         self._forget_beyond_replay()
         if self.complete:
@@ -97,7 +101,7 @@ class IncomingBody:
         if self._failure is not None:
             return
         if self.replayable:
-            self._pieces.append(piece)
+            self._keep(piece)
         if self._sink is not None:
             self._sink.data(piece)
             self._forget_beyond_replay()
@@ -140,10 +144,26 @@ class IncomingBody:
             self._held = False
             self._flow.resume()
 
+    def _keep(self, piece: bytes) -> None:
+        """Small pieces are joined as they come: each would take some 40 bytes more than it holds."""
+        if len(piece) < _SMALL:
+            self._small += piece
+            if len(self._small) >= _JOINED:
+                self._kept()
+        else:
+            self._kept().append(piece)
+
+    def _kept(self) -> list[bytes]:
+        if self._small:
+            self._pieces.append(bytes(self._small))
+            self._small.clear()
+        return self._pieces
+
     def _forget_beyond_replay(self) -> None:
         if self.received > REPLAY_LIMIT:
             self.replayable = False
             self._pieces = []
+            self._small.clear()
 
 
 class WholeBody:

@@ -205,17 +205,7 @@ class ClientConnection(asyncio.Protocol):
         if self._closing:
             return
         self._transport.write(data)
-        if (
-            self._queue
-            or self._refusal is not None
-            or self._reader.begun
-            or self._current is None
-            or not self._current.body.complete
-        ):
-            self.answered(persist=True)
-        else:
-            self._current = self._feeder = None
-            self._deadline.set(self._limits.keep_alive)
+        self.answered(persist=True)
 
     def answered(self, *, persist: bool) -> None:
         """The current request has its answer. `persist`: another may follow on this connection."""

@@ -27,6 +27,9 @@ IDLE_LIMIT = 4.0
 # A connection serves this long at most, so that a changed DNS record is followed under constant traffic.
 AGE_LIMIT = 60.0
 
+# Seconds after a request went out on a kept connection in which its end means that it was closed already.
+STALE_WITHIN = 1.0
+
 # Bytes of an answer's header; engines send a few hundred.
 _HEADER_LIMIT = 64 * 1024
 
@@ -62,7 +65,7 @@ class Connection(asyncio.Protocol):
     """Implements `exchange.Sink` for the request's body and `exchange.Flow` for the answer's."""
 
     __slots__ = (
-        "_after_target", "_answer", "_before_target", "_broke", "_chunks", "_chunks_size", "_deadline", "_full",
+        "_after_target", "_answer", "_before_target", "_begun", "_broke", "_chunks", "_deadline", "_full",
         "_gone", "_known", "_loop", "_moment", "_outbound", "_paused", "_reader", "_sending", "_settled", "_source",
         "_state", "_transport", "_until", "_used", "_whole", "backend",
     )  # fmt: skip
@@ -85,7 +88,8 @@ class Connection(asyncio.Protocol):
         credential = b"" if backend.credential is None else b"%b: %b\r\n" % backend.credential
         self._before_target = b" " + backend.base_path
         self._after_target = b" HTTP/1.1\r\nhost: %b\r\n%b" % (backend.authority, credential)
-        self._until = loop.time() + AGE_LIMIT
+        self._begun = loop.time()
+        self._until = self._begun + AGE_LIMIT
         self._deadline = Deadline(loop, self._late)
         self._transport: asyncio.Transport
         self._answer: Answer | None = None
@@ -93,8 +97,7 @@ class Connection(asyncio.Protocol):
         self._moment: Moment | None = None
         self._reader: AnswerReader | None = None
         self._source: Flow | None = None
-        self._chunks: list[bytes] | None = None
-        self._chunks_size = 0
+        self._chunks: bytearray | None = None
         self._sending = False
         self._broke: Refusal | None = None
         self._full = False
@@ -119,6 +122,7 @@ class Connection(asyncio.Protocol):
         self._outbound = outbound
         self._answer = answer
         self._moment = moment = Moment()
+        self._begun = self._loop.time()
         self._write_request(outbound)
         self._deadline.set(outbound.first_byte)
         answer.feeds_from(self)
@@ -158,9 +162,8 @@ class Connection(asyncio.Protocol):
         if self._chunks is None:
             self._transport.write(piece)
         else:
-            self._chunks.append(piece)
-            self._chunks_size += len(piece)
-            if self._chunks_size >= _CHUNK_SIZE:
+            self._chunks += piece
+            if len(self._chunks) >= _CHUNK_SIZE:
                 self._write_chunk(b"")
         if self._outbound is not None:
             self._deadline.set(self._outbound.first_byte)
@@ -296,7 +299,7 @@ class Connection(asyncio.Protocol):
             b"transfer-encoding: chunked\r\n\r\n" if length is None else b"content-length: %d\r\n\r\n" % length
         )
         self._transport.write(b"".join(parts))
-        self._chunks = [] if length is None else None
+        self._chunks = bytearray() if length is None else None
         self._sending = True
         self._source = source = outbound.body.stream(self, outbound.limit)
         if self._full:  # what had waited filled the buffer before there was anybody to pause
@@ -305,9 +308,8 @@ class Connection(asyncio.Protocol):
     def _write_chunk(self, more: bytes) -> None:
         chunks = self._chunks
         if chunks:
-            self._transport.write(heads.chunk(b"".join(chunks)) + more)
+            self._transport.write(heads.chunk(bytes(chunks)) + more)
             chunks.clear()
-            self._chunks_size = 0
         elif more:
             self._transport.write(more)
 
@@ -331,7 +333,10 @@ class Connection(asyncio.Protocol):
             return
         detail = f"{self.backend.name}: {error or 'closed by the backend'}"
         if reader is None or not reader.started:
-            self._fail(Stale(detail=detail) if self._used else UpstreamBroke(detail=detail))
+            # Closed as the request came, or because of it? Within a moment of a kept connection's next request it is the
+            # former; later the backend has had time to begin, and what may have run is not sent again.
+            at_once = self._used and self._loop.time() - self._begun < STALE_WITHIN
+            self._fail(Stale(detail=detail) if at_once else UpstreamBroke(detail=detail))
         elif error is None and reader.eof():
             try:
                 answer.end(delimited=False)

@@ -7,6 +7,7 @@ Must not know: who calls, models, how backends are chosen.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -21,6 +22,8 @@ _IDLE_KEPT = 256
 
 # A body above this cannot be sent again, so it is not trusted to a connection that may be stale.
 _REUSE_BODY_LIMIT = 256 * 1024
+
+log = logging.getLogger(__name__)
 
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
@@ -117,7 +120,9 @@ class HttpWire:
                     ssl=backend.tls,
                     server_hostname=backend.server_name if backend.tls is not None else None,
                 )
-        except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
+        except Exception as error:  # whatever it was, one call fails and the gateway goes on
+            if not isinstance(error, OSError | TimeoutError):  # ssl.SSLError is an OSError
+                log.exception("connect.failed backend=%s", backend.name)
             attempt.moment.fail(ConnectFailed(detail=f"{backend.name}: {_reason(error)}"))
             return
         if not attempt.wanted:

@@ -141,3 +141,27 @@ def test_a_forwarded_address_is_believed_of_trusted_proxies_only(peer: str, forw
 
     assert client_address(peer, fields, TRUSTED) == address
     assert client_address(peer, fields, ()) == peer
+
+
+def test_a_callers_field_never_stands_beside_the_pools_credential() -> None:
+    call = Call(
+        IDENTIFIER, Channel.HTTP, "GET", "/", None, ((b"x-nim-key", b"mine"), (b"x_nim_key", b"mine"), (b"x-other", b"1")), "::1", 0.0
+    )  # fmt: skip
+    shared, _ = RequestCrossing(b"X-NIM-Key").outbound(call, ALICE, name_caller=False)
+
+    assert [name for name, value in shared.fields if value == b"mine"] == []
+    assert (b"x-other", b"1") in shared.fields
+
+
+@pytest.mark.parametrize(
+    ("told", "passed"),
+    [
+        (b"http://10.0.0.11:8000/v1/other?a=b", b"/v1/other?a=b"),
+        (b"HTTPS://inside", b"/"),
+        (b"/v1/other", b"/v1/other"),
+        (b"other", b"other"),
+    ],
+)
+def test_an_answer_does_not_tell_where_the_backend_lives(told: bytes, passed: bytes) -> None:
+    """B047."""
+    assert AnswerCrossing().outbound(AnswerHead(307, ((b"location", told),), 0)).fields == ((b"location", passed),)
