@@ -333,7 +333,7 @@ class Connection(asyncio.Protocol):
             return
         detail = f"{self.backend.name}: {error or 'closed by the backend'}"
         if reader is None or not reader.started:
-            # Closed as the request came, or because of it? Within a moment of a kept connection's next request it is the
+            # Closed as the request came, or because of it? On a kept connection, a moment after the request, it is the
             # former; later the backend has had time to begin, and what may have run is not sent again.
             at_once = self._used and self._loop.time() - self._begun < STALE_WITHIN
             self._fail(Stale(detail=detail) if at_once else UpstreamBroke(detail=detail))
