@@ -93,11 +93,13 @@ class Fetch:
         limit: int,
         fields: Fields = (),
         tls: ssl.SSLContext | None = None,
+        server_name: str | None = None,
     ) -> Fetched:
         """GET `url`, in `timeout` seconds all in all and with at most `limit` bytes of body.
 
-        `tls` None checks certificates against the system's authorities. Raises `FetchFailed` for everything that goes
-        wrong; a status is never a failure here.
+        `tls` None checks certificates against the system's authorities. `server_name` is what the certificate has to
+        name, and what the server is told (RFC 6066 section 3); None: the host of the URL. Raises `FetchFailed` for
+        everything that goes wrong; a status is never a failure here.
         """
         if self._session is None:
             raise FetchFailed("the client is closed")
@@ -109,6 +111,7 @@ class Fetch:
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=timeout),
                 ssl=True if tls is None else tls,
+                server_hostname=server_name,
             ) as response:
                 body = await _bounded(response, limit)
                 answered = tuple((name.lower(), value) for name, value in response.raw_headers)

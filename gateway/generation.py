@@ -30,6 +30,7 @@ from gateway.pools.backends import Pool, build_pools
 from gateway.resolve.resolver import HttpResolver
 from gateway.seams import Wire
 from gateway.settings import ClientTls, OidcIssuer, Settings
+from gateway.startup import buildable
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,12 @@ class Generation:
 
 
 def build(source: Source, lasting: Lasting, previous: Generation | None) -> Generation:
-    """The next generation. Leaves `previous` alone, so that a failure changes nothing. Raises ValueError, OSError."""
+    """The next generation. Leaves `previous` alone: a failure changes nothing. Raises `Unbuildable` or `OSError`."""
+    with buildable():
+        return _build(source, lasting, previous)
+
+
+def _build(source: Source, lasting: Lasting, previous: Generation | None) -> Generation:
     settings = source.settings
     pools = build_pools(settings.pools, previous.pools if previous else None, _client_context)
     key_sets = _key_sets(settings, lasting.fetch, previous)

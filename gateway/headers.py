@@ -51,7 +51,7 @@ _ANSWER_PREFIXES = (b"access-control-",)
 
 # Where an answer says that something else is; a backend's own address would be told and be of no use.
 _PLACES = frozenset((b"location", b"content-location"))
-_ORIGIN = re.compile(rb"^https?://[^/?#]*", re.IGNORECASE)
+_ORIGIN = re.compile(rb"(?:https?:)?//[^/?#]*", re.IGNORECASE)
 
 # RFC 9110 §7.6.3; a pseudonym, so that no host name of the inside is told.
 _VIA = (b"via", b"1.1 nim-gateway")
@@ -177,7 +177,11 @@ class AnswerCrossing:
 
 def _place(value: bytes) -> bytes:
     """The path of a URL: on this gateway, as far as the caller is concerned."""
-    return _ORIGIN.sub(b"", value) or b"/"
+    origin = _ORIGIN.match(value)
+    if origin is None:
+        return value
+    rest = value[origin.end() :]
+    return rest if rest.startswith(b"/") else b"/" + rest
 
 
 def client_address(peer: str, fields: Iterable[tuple[bytes, bytes]], trusted: tuple[Network, ...]) -> str:

@@ -1,6 +1,6 @@
 """What belongs to the start alone: how a failed one is said, what is said loudly, how memory settles.
 
-Knows: errors of the operating system, the collector. Must not know: what is started, in which order.
+Knows: errors of the system and of TLS files, the collector. Must not know: what is started, in which order.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from gateway.settings import Settings
+from gateway.tls import TlsError
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +25,10 @@ class CannotStart(Exception):  # noqa: N818  named for what happened, as the ref
     """Something the gateway cannot do without is not to be had. Its text is one line for the operator."""
 
 
+class Unbuildable(CannotStart, ValueError):  # noqa: N818  see above
+    """What the files say cannot be built, although nothing is wrong with any one of them that their checks know."""
+
+
 @contextmanager
 def needed(what: str) -> Iterator[None]:
     """Around getting hold of `what` (a port, a file). Raises `CannotStart` for the operating system's errors."""
@@ -31,6 +36,17 @@ def needed(what: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise CannotStart(f"{what}: {_reason(error)}") from None
+
+
+@contextmanager
+def buildable() -> Iterator[None]:
+    """Around building what the files say. Raises `Unbuildable` for what a part refuses, with the file if it is one."""
+    try:
+        yield
+    except TlsError as error:
+        raise Unbuildable(f"{error.file} {error}") from error
+    except ValueError as error:
+        raise Unbuildable(str(error)) from error
 
 
 def endpoint(address: str, port: int) -> str:

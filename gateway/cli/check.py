@@ -5,20 +5,26 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-import time
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
+from typing import Any
 
 from gateway import generation
-from gateway.config.mistakes import Mistake, Mistakes
-from gateway.fetch import Fetch, FetchFailed
-from gateway.generation import Source
+from gateway.accounting.tallies import Tallies
+from gateway.admission import Admission
+from gateway.config.mistakes import Mistakes
+from gateway.fetch import Fetch
+from gateway.generation import Generation, Lasting, Source
 from gateway.identity.keys import KeySet
-from gateway.pools.backends import build_pools
-from gateway.pools.health import ready_path
-from gateway.settings import ClientTls
-from gateway.tls import client_context
+from gateway.pools.backends import Backend, Pool
+from gateway.pools.readiness import Readiness, ask, ready_path
+from gateway.startup import Unbuildable, buildable
+from gateway.tls import server_context
 
 EXAMPLE = "example: nim-gateway check --config config/gateway.yaml --online"
+
+# Providers and backends asked at the same time: a site of hundreds is through in seconds, and no resolver is flooded.
+_AT_ONCE = 32
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,15 +37,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit 0 when all is well, 2 when anything is not; every mistake on a line of its own, with its place."""
-    mistakes, source = _offline(args.config, args.root)
-    for mistake in mistakes:
-        _say(str(mistake))
-    if source is None:
-        _say(f"{len(mistakes)} mistake{'s' if len(mistakes) != 1 else ''}")
-        return 2
-    failures = asyncio.run(_online(source)) if args.online else []
+    try:
+        source = generation.read(args.config, args.root)
+        failures = asyncio.run(_tried(source, online=args.online))
+    except Mistakes as error:
+        count = len(error.mistakes)
+        failures = [*map(str, error.mistakes), f"{count} mistake{'s' if count != 1 else ''}"]
+    except Unbuildable as error:
+        failures = [f"{args.config}: {error}"]
     for failure in failures:
-        _say(failure)
+        print(failure, file=sys.stderr)  # noqa: T201  the command's answer
     if failures:
         return 2
     settings = source.settings
@@ -51,38 +58,51 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _offline(path: Path, root: Path | None) -> tuple[tuple[Mistake, ...], Source | None]:
-    try:
-        return (), generation.read(path, root)
-    except Mistakes as error:
-        return error.mistakes, None
-
-
-async def _online(source: Source) -> list[str]:
-    failures: list[str] = []
+async def _tried(source: Source, *, online: bool) -> list[str]:
+    """Build what `serve` would; whom it could not reach, if that is asked. Raises `Unbuildable`."""
+    with buildable():
+        server_context(source.settings.listen.tls)
     async with Fetch() as fetch:
-        for issuer in source.settings.oidc:
-            context = client_context(ClientTls(ca=issuer.ca)) if issuer.ca else None
-            keys = KeySet(issuer, fetch, time.monotonic, tls=context)
-            await keys.refresh()
-            if not keys.ready:
-                failures.append(f"identity provider {issuer.name}: its signing keys cannot be had from {issuer.issuer}")
-        for pool in build_pools(source.settings.pools, None, client_context):
-            path = ready_path(pool.settings)
-            for backend in pool.backends:
-                url = f"{backend.scheme}://{backend.authority.decode()}{backend.base_path.decode()}{path}"
-                fields = () if backend.credential is None else (backend.credential,)
-                try:
-                    answer = await fetch.get(
-                        url, timeout=pool.settings.health.timeout, limit=65536, fields=fields, tls=backend.tls
-                    )
-                except FetchFailed as failed:
-                    failures.append(f"pool {pool.name}: backend {backend.name}: {failed}")
-                else:
-                    if answer.status != 200:
-                        failures.append(f"pool {pool.name}: backend {backend.name}: {path} answers {answer.status}")
-    return failures
+        made = generation.build(source, _idle(fetch), None)
+        return await _unreachable(made, fetch) if online else []
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr)  # noqa: T201  the command's answer
+def _idle(fetch: Fetch) -> Lasting:
+    """What a generation needs that will serve nobody."""
+    return Lasting(fetch, Tallies(), Admission(), wires={}, account=lambda _: None, ready=lambda: False)
+
+
+async def _unreachable(made: Generation, fetch: Fetch) -> list[str]:
+    """All providers and backends are asked at once, or nearly so; what is wrong is said in their order."""
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def asked(question: Coroutine[Any, Any, list[str]]) -> list[str]:
+        async with gate:
+            return await question
+
+    questions = [
+        *(_provider(issuer.issuer, keys) for issuer, keys in made.key_sets.items()),
+        *(_backend(fetch, pool, backend) for pool in made.pools for backend in pool.backends),
+    ]
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(asked(question)) for question in questions]
+    return [failure for task in tasks for failure in task.result()]
+
+
+async def _provider(issuer: str, keys: KeySet) -> list[str]:
+    await keys.refresh()
+    return [] if keys.ready else [f"identity provider {keys.name}: its signing keys cannot be had from {issuer}"]
+
+
+async def _backend(fetch: Fetch, pool: Pool, backend: Backend) -> list[str]:
+    seen = await ask(fetch, pool.settings, backend)
+    return [f"pool {pool.name}: backend {backend.name}: {text}" for text in _lacks(pool, seen)]
+
+
+def _lacks(pool: Pool, seen: Readiness) -> Iterator[str]:
+    """What keeps calls away; a server that serves some models is not blamed for the others twice."""
+    if not seen.serving:
+        yield f"{ready_path(pool.settings)}: {seen.server.why}"
+    for name, model in seen.models.items():
+        if not model.ready:
+            yield f"model {name}: {model.why}"

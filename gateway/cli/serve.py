@@ -11,7 +11,8 @@ import uvloop
 
 from gateway import app, logs
 from gateway.config.mistakes import Mistakes
-from gateway.startup import CannotStart
+from gateway.startup import CannotStart, Unbuildable
+from gateway.tls import TlsError
 
 EXAMPLE = "example: nim-gateway serve --config config/gateway.yaml"
 
@@ -33,7 +34,8 @@ def run(args: argparse.Namespace) -> int:
         for mistake in mistakes.mistakes:
             print(mistake, file=sys.stderr)  # noqa: T201  the command's answer
         return 2
-    except CannotStart as error:
-        print(f"nim-gateway: {error}", file=sys.stderr)  # noqa: T201  the command's answer
-        return 1
+    except (CannotStart, TlsError) as error:
+        place = f"{error.file} " if isinstance(error, TlsError) else ""
+        print(f"nim-gateway: {place}{error}", file=sys.stderr)  # noqa: T201  the command's answer
+        return 2 if isinstance(error, (Unbuildable, TlsError)) else 1
     return 0

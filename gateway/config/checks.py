@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from gateway.config.part import Finding, Part
-from gateway.config.units import duration, is_loopback, same_url
+from gateway.config.units import duration, is_loopback, same_place
 from gateway.config.values import BY_POOL
+from gateway.policy.globs import compile_glob
 
 # Where an empty list would leave nothing to do, and what one needs there.
 NEEDED: Final[dict[tuple[str, ...], str]] = {
@@ -65,13 +66,13 @@ def _listed_twice(file: Part) -> Iterator[Finding]:
     for pool in file["pools"]:
         yield from _repeats(pool["protocols"].texts(), "this protocol stands in the list already")
         urls = [backend["url"] for backend in pool["backends"]]
-        yield from _repeats(urls, "this backend stands in the pool already; give it a weight instead")
+        yield from _repeats(urls, "this backend stands in the pool already; give it a weight instead", same_place)
 
 
-def _repeats(parts: list[Part], message: str) -> Iterator[Finding]:
+def _repeats(parts: list[Part], message: str, key_of: Callable[[str], str] = str) -> Iterator[Finding]:
     seen: set[str] = set()
     for part in parts:
-        key = same_url(part.text)
+        key = key_of(part.text)
         if key and key in seen:
             yield Finding(part.path, message)
         seen.add(key)
@@ -122,6 +123,15 @@ def _plain_issuers(file: Part) -> Iterator[Finding]:
             )
 
 
+def _group_patterns(file: Part) -> Iterator[Finding]:
+    for provider in file["identity"]["oidc"]:
+        for pattern in provider["groups_allowed"].texts():
+            try:
+                compile_glob(pattern.text)
+            except ValueError as error:
+                yield Finding(pattern.path, str(error))
+
+
 def _backend_tls(file: Part) -> Iterator[Finding]:
     for backend in file.at("pools", "*", "backends", "*"):
         if backend["tls"].value is not None and backend["url"].text.startswith("http://"):
@@ -150,6 +160,7 @@ CHECKS: Final[tuple[Callable[[Part], Iterator[Finding]], ...]] = (
     _models,
     _prefixes,
     _plain_issuers,
+    _group_patterns,
     _backend_tls,
     _times,
     _one_port,

@@ -122,20 +122,21 @@ def url(value: Any) -> str:
     if match is None:
         raise ValueError("expected http:// or https:// with a host, at most a port and a path, and no user, '?' or '#'")
     name, port = match["host"], match["port"]
-    if not (is_address(name[1:-1]) if name.startswith("[") else HOST.fullmatch(name)):
+    if not (":" in name and is_address(name[1:-1]) if name.startswith("[") else HOST.fullmatch(name)):
         raise ValueError("the host of this URL is neither a name nor an address")
     if port and not 0 < int(port) < 65536:
         raise ValueError("the port of this URL is not from 1 to 65535")
     return match[0]
 
 
-def same_url(value: str) -> str:
-    """Equal for URLs that lead to the same place: default ports, letter case of the host and a last '/' aside."""
+def same_place(value: str) -> str:
+    """Equal for URLs that lead to the same port and path: scheme, default ports, letter case of the host and a last '/'
+    aside. Whatever is no URL stays as it is."""
     match = URL.fullmatch(value)
     if match is None:
         return value
     port = int(match["port"] or DEFAULT_PORTS[match["scheme"]])
-    return f"{match['scheme']}://{match['host'].lower()}:{port}{(match['path'] or '').rstrip('/')}"
+    return f"{match['host'].lower()}:{port}{(match['path'] or '').rstrip('/')}"
 
 
 def is_loopback(value: str) -> bool:

@@ -264,7 +264,7 @@ def _backend(
         tls=client_context(address.tls) if scheme == "https" else None,
         credential=_credential(pool.credential),
         checked=frozenset(model.name for model in pool.models if "kserve" in pool.protocols),
-        server_name=(address.tls.server_name if address.tls else None) or host,
+        server_name=((address.tls.server_name if address.tls else None) or host).rstrip("."),  # RFC 6066 section 3
         vitals=known.get(address.url) or Vitals(),
     )
 

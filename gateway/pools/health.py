@@ -1,7 +1,7 @@
-"""Ask backends whether they are ready, and turn what they say into health.
+"""Ask backends again and again whether they are ready, and turn what they say into health.
 
-Knows: readiness paths, when to ask, what counts as an answer. Must not know: balancing, ejection, callers. The state is
-in `Backend.vitals`: a run may be cancelled and another started, with other pools, without losing any of it.
+Knows: when to ask, which answers count. Must not know: how a backend is asked, balancing, ejection, callers. The state
+is in `Backend.vitals`: a run may be cancelled and another started, with other pools, without losing any of it.
 """
 
 from __future__ import annotations
@@ -11,42 +11,19 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from urllib.parse import quote
 
 from gateway import settings
-from gateway.fetch import Fetch, FetchFailed
+from gateway.fetch import Fetch
 from gateway.pools.backends import Backend, Pool
+from gateway.pools.readiness import Readiness, Seen, ask
 from gateway.pools.vitals import Health
 
 log = logging.getLogger(__name__)
-
-KSERVE_READY = "/v2/health/ready"
-NIM_READY = "/v1/health/ready"
 
 #: Intervals vary by this share, so that many backends (and many gateways) do not ask in step.
 JITTER = 0.1
 #: Seconds over which each backend that joins later stretches the first round: 50 of them are asked within one second.
 SPREAD = 0.02
-#: Only the status matters; a readiness page beyond this is not one.
-BODY_LIMIT = 64 * 1024
-#: Models of one server asked at the same time: a server with hundreds must not see hundreds of connections at once.
-MODELS_AT_ONCE = 8
-#: The client's own limit, in seconds beyond ours: ours must fire first, since it tells slow from unreachable.
-GRACE = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What one question brought: `ready`; else whether the server `answered`, or was `slow`; `why` for the log."""
-
-    ready: bool
-    answered: bool
-    slow: bool
-    why: str
-
-
-_SLOW = Seen(ready=False, answered=False, slow=True, why="no answer in time")
 
 
 class Prober:
@@ -101,28 +78,24 @@ class Prober:
     async def probe(self, pool: Pool, backend: Backend) -> None:
         """Ask one backend once, and judge what came: at most twice the probe's time-out."""
         check, began = pool.settings.health, self._now()
-        server = await self._ask(backend, ready_path(pool.settings), check.timeout)
-        models: Mapping[str, Seen] = {}
-        if server.answered and backend.checked:
-            models = await self._ask_models(pool, backend)
+        seen = await ask(self._fetch, pool.settings, backend)
         busy = backend.vitals.last_success >= began - check.interval
-        changed = self._judge_models(check, backend, models, busy)
-        if self._judge(check, backend, server, any(seen.ready for seen in models.values()), busy):
+        changed = self._judge_models(check, backend, seen.models, busy)
+        if self._judge(check, backend, seen, busy):
             changed = True
         if changed and self._on_change is not None:
             self._on_change(backend)
 
-    def _judge(self, check: settings.HealthCheck, backend: Backend, seen: Seen, serving: bool, busy: bool) -> bool:
-        """The server as a whole. One with a ready model is up: strict readiness says no for the sake of any other."""
-        if seen.slow and busy:
+    def _judge(self, check: settings.HealthCheck, backend: Backend, seen: Readiness, busy: bool) -> bool:
+        if seen.server.slow and busy:
             return False
-        good = seen.ready or serving
+        good = seen.serving
         if not backend.vitals.probed(good, check.fall, check.rise):
             return False
         if good:
             log.info("backend_up pool=%s backend=%s", backend.pool, backend.name)
         else:
-            log.warning("backend_down pool=%s backend=%s because=%r", backend.pool, backend.name, seen.why)
+            log.warning("backend_down pool=%s backend=%s because=%r", backend.pool, backend.name, seen.server.why)
         return True
 
     def _judge_models(
@@ -139,44 +112,6 @@ class Prober:
                 facts = (word, backend.pool, backend.name, model, seen.why)
                 log.log(level, "%s pool=%s backend=%s model=%s because=%r", *facts)
         return changed
-
-    async def _ask_models(self, pool: Pool, backend: Backend) -> Mapping[str, Seen]:
-        """Each configured model's own readiness, in one time-out for all; those that were not reached count as slow."""
-        seen = dict.fromkeys((model.name for model in pool.settings.models), _SLOW)
-        gate = asyncio.Semaphore(MODELS_AT_ONCE)
-        timeout = pool.settings.health.timeout
-
-        async def ask(model: settings.Model) -> None:
-            name = quote(model.backend_name or model.name, safe="")
-            async with gate:
-                seen[model.name] = await self._ask(backend, f"/v2/models/{name}/ready", timeout)
-
-        try:
-            async with asyncio.timeout(timeout), asyncio.TaskGroup() as group:
-                for model in pool.settings.models:
-                    group.create_task(ask(model))
-        except TimeoutError:
-            pass
-        return seen
-
-    async def _ask(self, backend: Backend, path: str, timeout: float) -> Seen:  # noqa: ASYNC109  it is the setting
-        url = f"{backend.scheme}://{backend.authority.decode()}{backend.base_path.decode()}{path}"
-        fields = () if backend.credential is None else (backend.credential,)
-        try:
-            async with asyncio.timeout(timeout):
-                answer = await self._fetch.get(
-                    url, timeout=timeout + GRACE, limit=BODY_LIMIT, fields=fields, tls=backend.tls
-                )
-        except TimeoutError:
-            return _SLOW
-        except FetchFailed as failed:
-            return Seen(ready=False, answered=False, slow=False, why=str(failed))
-        return Seen(200 <= answer.status < 300, answered=True, slow=False, why=f"status {answer.status}")
-
-
-def ready_path(pool: settings.Pool) -> str:
-    """Where a backend of this pool says whether it is ready."""
-    return pool.health.path or (KSERVE_READY if "kserve" in pool.protocols else NIM_READY)
 
 
 def servable(pools: Iterable[Pool]) -> dict[str, dict[str, bool]]:

@@ -93,6 +93,17 @@ ONE_MISTAKE = {
     "no pool": ("pools:\n", "pools: []\nx:\n", "at least one pool is needed"),
     "no model": ("[{name: llama}]", "[]", "serves at least one model"),
     "no backend": ("[{url: http://10.0.0.11:8000}]", "[]", "at least one backend"),
+    "backend by both schemes": (
+        "[{url: http://10.0.0.11:8000}]",
+        "[{url: http://nim:8000}, {url: https://NIM:8000/}]",
+        "this backend stands in the pool already",
+    ),
+    "IPv4 in brackets": ("http://10.0.0.11", "http://[10.0.0.11]", "neither a name nor an address"),
+    "pattern of groups": (
+        "      audience",
+        f"      groups_allowed: [a, {'x' * 513}]\n      audience",
+        "a pattern has at most 512 characters",
+    ),
     "no protocol": ("[openai]", "[]", "at least one protocol"),
     "protocol twice": ("[openai]", "[openai, openai]", "stands in the list already"),
     "alias of itself": (

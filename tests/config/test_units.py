@@ -115,9 +115,9 @@ def test_any_other_url_is_refused(value: str) -> None:
 
 
 def test_urls_of_the_same_place_are_known_as_the_same() -> None:
-    assert units.same_url("http://NIM:80/") == units.same_url("http://nim")
-    assert units.same_url("https://nim") == units.same_url("https://nim:443")
-    assert len({units.same_url(u) for u in ["http://a", "https://a", "http://a:81", "http://a/b", "http://b"]}) == 5
+    assert units.same_place("http://NIM:80/") == units.same_place("http://nim")
+    assert units.same_place("https://nim") == units.same_place("https://nim:443") == units.same_place("http://nim:443/")
+    assert len({units.same_place(u) for u in ["http://a", "https://a", "http://a:81", "http://a/b", "http://b"]}) == 5
 
 
 @pytest.mark.parametrize(

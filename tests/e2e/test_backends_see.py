@@ -13,6 +13,7 @@ from gateway import devcerts
 from tests.conftest import StartGateway, Token
 from tests.parts import scripts
 from tests.parts.gateway import Gateway, pool
+from tests.parts.process import wait_until
 from tests.parts.stub import Request, Stub
 
 FORGED = {
@@ -102,9 +103,15 @@ def test_a_backend_behind_tls_is_checked_against_its_own_authority(
         entry = {"url": secure.url, "tls": {"ca": str(theirs.ca)}}
         trusted = start_gateway([pool("nim", ["m"], backends=[entry])])
         stranger = start_gateway([pool("nim", ["m"], secure.url)])
+        trusted.backends_up("nim", 1)
+        wait_until(lambda: "backend_down pool=nim" in stranger.process.stderr.read_text(), 10, "the backend being down")
         answers = [
-            gateway.ask("POST", "/v1/chat/completions", body={"model": "m"}, token=token("alice")).status
+            gateway.ask("POST", "/v1/chat/completions", body={"model": "m"}, token=token("alice"))
             for gateway in (trusted, stranger)
         ]
-    assert answers[0] == 200
-    assert answers[1] in {502, 503}
+    assert answers[0].status == 200
+    (down,) = [line for line in stranger.process.stderr.read_text().splitlines() if "backend_down" in line]
+    assert "certificate" in down
+    assert answers[1].status == 503
+    assert answers[1].json()["error"]["code"] == "no_backend"
+    assert len(secure.requests) == 1  # the stranger's call came to nobody

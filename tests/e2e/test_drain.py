@@ -76,7 +76,7 @@ def test_a_stream_longer_than_the_drain_time_is_cut_and_does_not_look_complete(
         received += answer.next()
         gateway.process.signal(signal.SIGTERM)
         received += answer.rest()
-    gateway.process.wait(10)
+    assert gateway.process.wait(10) == 0
     assert b"[DONE]" not in received
 
 
@@ -89,7 +89,7 @@ def test_a_second_signal_ends_it_at_once(start_gateway: StartGateway, stub: Stub
         gateway.process.signal(signal.SIGTERM)
         wait_until(lambda: gateway.readiness() == 503, 1, "the gateway being unready")
         gateway.process.signal(signal.SIGTERM)
-        gateway.process.wait(3)
+        assert gateway.process.wait(3) == 0
 
 
 def test_the_port_is_free_again_for_the_next_one(start_gateway: StartGateway, stub: Stub, token: Token) -> None:

@@ -15,7 +15,7 @@ from tests.parts.gateway import Gateway, pool
 from tests.parts.llama import HEALTH, Llama
 from tests.parts.process import wait_until
 from tests.parts.scripts import Then
-from tests.parts.stub import Stub
+from tests.parts.stub import Stub, in_turn
 
 PATH = "/v1/chat/completions"
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 2}
@@ -102,6 +102,35 @@ def test_a_kept_connection_that_the_backend_closed_meanwhile_goes_unnoticed(
         with Load(lambda: status(gateway, token("alice")), per_second=50) as load:
             wait_until(lambda: load.done >= 150, 30)
     assert load.outcomes == {200: load.done}
+
+
+def test_a_kept_connection_that_closes_as_the_call_comes_is_answered_by_the_second_try(
+    start_gateway: StartGateway, token: Token
+) -> None:
+    with Stub(in_turn(scripts.sized(), (Then.CLOSE,), scripts.sized(b'{"again":true}'))) as stub:
+        gateway = start_gateway([pool("nim", ["m"], stub.url)])
+        gateway.backends_up("nim", 1)
+        assert status(gateway, token("alice")) == 200
+        answer = gateway.ask("POST", PATH, body=CHAT, token=token("alice"))
+    assert (answer.status, answer.body) == (200, b'{"again":true}')
+    first, kept, fresh = stub.requests
+    assert kept.connection == first.connection != fresh.connection
+    assert kept.body == fresh.body
+
+
+def test_a_kept_connection_that_closes_late_may_have_run_the_call_which_is_not_sent_again(
+    start_gateway: StartGateway, token: Token
+) -> None:
+    with Stub(in_turn(scripts.sized(), (2.0, Then.CLOSE), scripts.sized())) as stub:
+        gateway = start_gateway([pool("nim", ["m"], stub.url)])
+        gateway.backends_up("nim", 1)
+        assert status(gateway, token("alice")) == 200
+        answer = gateway.ask("POST", PATH, body=CHAT, token=token("alice"))
+    assert answer.status == 502
+    assert answer.json()["error"]["code"] == "upstream_error"
+    first, kept = stub.requests
+    assert kept.connection == first.connection
+    assert gateway.audit_of(answer["x-request-id"])["attempts"] == 1
 
 
 def test_a_backend_that_falls_ill_gets_no_calls_until_it_is_well(start_gateway: StartGateway, token: Token) -> None:

@@ -269,6 +269,9 @@ async def test_a_certificate_is_checked_against_the_authorities_that_were_given(
         url = f"https://127.0.0.1:{server.port}/"
         assert (await fetch.get(url, timeout=2, limit=50, tls=ours)).body == b"secure"
         assert "certificate" in await failure(fetch, url)
-        assert await failure(fetch, f"https://localhost:{server.port}/", tls=ours)
+        local = f"https://localhost:{server.port}/"
+        assert await failure(fetch, local, tls=ours)
+        assert (await fetch.get(local, timeout=2, limit=50, tls=ours, server_name="127.0.0.1")).body == b"secure"
+        assert await failure(fetch, url, tls=ours, server_name="localhost")
     async with serving(Server(b"220 plain text\r\n", then="greet")) as plain:
         assert "TLS" in await failure(fetch, f"https://127.0.0.1:{plain.port}/", tls=ours)

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from gateway import devcerts, settings
+from gateway import devcerts, settings, tls
 from gateway.fetch import Fetch
 from gateway.pools.backends import Backend, Pool, build_pools
-from gateway.pools.health import Prober, ready_path, servable
+from gateway.pools.health import Prober, servable
+from gateway.pools.readiness import ready_path
 from gateway.pools.vitals import Health
+from gateway.tls import server_context
 from tests.backends.made import names, wanted
+from tests.config.conftest import make_pair
 from tests.health.made import FAST, pool_of, running, triton
 from tests.health.servers import Server, serving, until, unused
 
@@ -94,6 +97,22 @@ async def test_a_probe_trusts_the_authority_given_for_its_backend_and_no_other(t
             (pool,) = build_pools((wanted(backends=(address,)),), None, lambda _, context=context: context)  # type: ignore[misc]
             await probed(Prober((pool,), fetch), pool)
             assert pool.backends[0].health is health
+
+
+@pytest.mark.parametrize(("name", "health"), [("localhost", Health.UP), (None, Health.DOWN), ("nim", Health.DOWN)])
+async def test_a_probe_checks_the_name_that_calls_check(
+    tmp_path: Path, fetch: Fetch, name: str | None, health: Health
+) -> None:
+    """The certificate names localhost only; the backend is reached by its address."""
+    pair = make_pair()
+    certificate, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    certificate.write_bytes(pair.certificate)
+    key.write_bytes(pair.key)
+    async with serving(server_context(settings.ServerTls(certificate, key))) as server:
+        address = settings.BackendAddress(server.url, tls=settings.ClientTls(certificate, name))
+        (pool,) = build_pools((wanted(backends=(address,)),), None, tls.client_context)
+        await probed(Prober((pool,), fetch), pool)
+        assert pool.backends[0].health is health
 
 
 async def test_a_backend_nobody_listens_at_is_down_whatever_traffic_said(fetch: Fetch) -> None:

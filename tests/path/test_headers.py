@@ -24,7 +24,8 @@ def sent(*fields: tuple[bytes, bytes], name_caller: bool = False) -> Fields:
 @pytest.mark.parametrize(
     "name",
     [
-        b"authorization", b"cookie", b"x-api-key", b"x-forwarded-user", b"x_forwarded_user", b"x-forwarded_user",
+        b"authorization", b"cookie", b"x-api-key", b"api-key", b"x_goog_api_key", b"x-auth-token",
+        b"x-forwarded-user", b"x_forwarded_user", b"x-forwarded_user", b"x_forwarded-user",
         b"x-gateway-subject", b"x-request-id", b"x_request_id", b"forwarded", b"client-cert",
         b"x-forwarded-client-cert", b"x-ssl-client-verify", b"ssl-client-subject-dn",
         b"x-amzn-sagemaker-target-model", b"x-vertex-ai-triton-redirect", b"x-vllm-priority",
@@ -144,9 +145,8 @@ def test_a_forwarded_address_is_believed_of_trusted_proxies_only(peer: str, forw
 
 
 def test_a_callers_field_never_stands_beside_the_pools_credential() -> None:
-    call = Call(
-        IDENTIFIER, Channel.HTTP, "GET", "/", None, ((b"x-nim-key", b"mine"), (b"x_nim_key", b"mine"), (b"x-other", b"1")), "::1", 0.0
-    )  # fmt: skip
+    given = ((b"x-nim-key", b"mine"), (b"x_nim_key", b"mine"), (b"x-other", b"1"))
+    call = Call(IDENTIFIER, Channel.HTTP, "GET", "/", None, given, "::1", 0.0)
     shared, _ = RequestCrossing(b"X-NIM-Key").outbound(call, ALICE, name_caller=False)
 
     assert [name for name, value in shared.fields if value == b"mine"] == []
@@ -158,6 +158,8 @@ def test_a_callers_field_never_stands_beside_the_pools_credential() -> None:
     [
         (b"http://10.0.0.11:8000/v1/other?a=b", b"/v1/other?a=b"),
         (b"HTTPS://inside", b"/"),
+        (b"//inside:8000/x", b"/x"),
+        (b"http://inside?x", b"/?x"),
         (b"/v1/other", b"/v1/other"),
         (b"other", b"other"),
     ],

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.call import AnswerHead
 from gateway.drive import Moment
 from gateway.errors import (
     ClientGone,
@@ -17,6 +18,7 @@ from gateway.errors import (
     UpstreamBroke,
     UpstreamTimeout,
 )
+from gateway.seams import Answer
 from gateway.wires.connection import Stale
 from tests.path.fakes import CALL, FakeBody, Stage, answers, refuses
 
@@ -126,12 +128,27 @@ def test_an_answer_that_breaks_off_is_cut_and_never_retried(refusal: Refusal) ->
     assert len(stage.wire.went_to) == 1
 
 
-def test_a_broken_event_stream_ends_with_an_error_event_at_an_edge() -> None:
-    stage = Stage({1: answers(content_type=b"text/event-stream", then=Truncated())})
-    story = stage.play()
+def test_an_event_stream_that_breaks_within_an_event_is_cut_without_a_word() -> None:
+    stage = Stage({1: answers(content_type=b"text/event-stream", then=Truncated())})  # "hi" is no whole event
 
-    assert "end" not in story  # "hi" is no whole event, so the cut is the only honest end
-    assert story[2].startswith("cut")
+    story = stage.play()
+    assert story[:3] == ["start 200", "send hi", "cut stream_truncated"]
+    assert "last words" not in story
+    assert "end" not in story
+
+
+def test_a_broken_event_stream_ends_with_an_error_event_at_an_edge() -> None:
+    def breaks(answer: Answer) -> Refusal:
+        answer.head(AnswerHead(200, ((b"content-type", b"text/event-stream"),), None))
+        answer.piece(b"data: x\n\n")
+        return Truncated()
+
+    stage = Stage({1: breaks})
+
+    story = stage.play()
+    assert story[:3] == ["start 200", "send data: x\n\n", "last words"]
+    assert "end" not in story
+    assert isinstance(stage.done[0].refusal, Truncated)
 
 
 @pytest.mark.parametrize("reason", [ClientGone(), Stopping()])
