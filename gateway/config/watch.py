@@ -18,12 +18,12 @@ INTERVAL: Final = 0.5  # seconds; a change is seen at the first read after it an
 LARGEST: Final = 16 * 1024 * 1024  # bytes read of one file; none that is of use is larger
 
 
-def digest(paths: Iterable[Path]) -> bytes:
-    """Equal for equal content: of files, and of folders their `*.yaml`, flat, by name. Blocks; never raises."""
-    total = hashlib.sha256()
-    for path in paths:
-        total.update(_one(path))
-    return total.digest()
+def contents(paths: Iterable[Path]) -> dict[Path, bytes]:
+    """A digest of each, equal for equal content: of a file, and of a folder its `*.yaml`, flat, by name.
+
+    Blocks; never raises.
+    """
+    return {path: _one(path) for path in paths}
 
 
 def _one(path: Path) -> bytes:
@@ -85,13 +85,13 @@ class Watcher:
     def __init__(self, paths: Iterable[Path], interval: float = INTERVAL) -> None:
         """`interval` in seconds. Reads the files once, to know what a change is; blocks on them."""
         self._interval = interval
-        self._settling = Settling(_read(paths))
+        self._settling = Settling(contents(paths))
 
     def set_paths(self, paths: Iterable[Path]) -> None:
         """Look at these from now on. New ones are read at once, which blocks; that they are new is no change."""
         known = self._settling.told
         wanted = tuple(paths)
-        new = _read(path for path in wanted if path not in known)
+        new = contents(path for path in wanted if path not in known)
         self._settling = Settling({path: new[path] if path in new else known[path] for path in wanted})
 
     async def changes(self) -> AsyncIterator[None]:
@@ -99,10 +99,6 @@ class Watcher:
         while True:
             await asyncio.sleep(self._interval)
             settling = self._settling
-            now = await asyncio.to_thread(_read, tuple(settling.told))
+            now = await asyncio.to_thread(contents, tuple(settling.told))
             if settling is self._settling and settling.see(now):
                 yield None
-
-
-def _read(paths: Iterable[Path]) -> dict[Path, bytes]:
-    return {path: _one(path) for path in paths}

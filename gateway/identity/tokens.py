@@ -69,7 +69,7 @@ class BearerIdentity:
         entry: _Verified | None = call.derived.get(self)
         if entry is None or entry.keys.generation != entry.generation or self._now() >= entry.until:
             return None
-        self._count(entry.principal.provider, "cached")
+        self._count(entry.principal.provider, Result.CACHED.value)
         return entry.principal
 
     async def identify(self, call: Call) -> Principal | None:
@@ -83,7 +83,7 @@ class BearerIdentity:
             principal = self._recall(digest)
             if principal is not None:
                 call.note(self, self._verified[digest])
-                self._count(principal.provider, "cached")
+                self._count(principal.provider, Result.CACHED.value)
                 return principal
             text = bearer_token(value)
             if text is None:

@@ -1,6 +1,6 @@
 """Backends and the pools they form: immutable snapshots over shared live state.
 
-A reload builds new snapshots; a backend with the same key (pool name, URL) keeps its `Vitals` (load, health, ejection),
+A reload builds new snapshots; a backend of the same pool name and URL keeps its `Vitals` (load, health, ejection),
 whatever else changed. All shared mutable state sits behind `Backend` and `Pool`, so that a later version can back it
 with memory that several workers share.
 Knows: addresses, credentials, who is a candidate for a call. Must not know: how backends are probed or reached.
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from gateway import settings
-from gateway.pools.balance import BALANCERS, Balances
+from gateway.pools.balance import BALANCERS, Balancer
 from gateway.pools.budget import Budget
 from gateway.pools.ejection import STRIKING, FailureReason, room_for_one_more
 from gateway.pools.vitals import Health, Vitals
@@ -79,11 +79,6 @@ class Backend:
         object.__setattr__(self, "_lease", Lease(self.vitals))
 
     @property
-    def key(self) -> tuple[str, str]:
-        """What makes it the same backend after a reload: pool name and URL."""
-        return self.pool, self.url
-
-    @property
     def in_flight(self) -> int:
         """Calls on it now."""
         return self.vitals.in_flight
@@ -121,11 +116,6 @@ class Backend:
         """Honour the backend's own `Retry-After`: no calls until then, 60 s at most."""
         self.vitals.rest_until(until, now)
 
-    def model_missing(self, model: str) -> None:
-        """The backend answered that it has not got this model: not ready until its probes are good again."""
-        if self.vitals.model_missing(model):
-            log.warning("model_missing pool=%s backend=%s model=%s", self.pool, self.name, model)
-
     def __repr__(self) -> str:
         return f"<Backend {self.name} {self.health.value} {self.in_flight} in flight>"
 
@@ -137,13 +127,8 @@ class Pool:
     name: str
     settings: settings.Pool
     backends: tuple[Backend, ...]
-    balancer: Balances = field(repr=False)
+    balancer: Balancer = field(repr=False)
     budget: Budget = field(repr=False)
-
-    @property
-    def in_flight(self) -> int:
-        """Calls on all its backends now."""
-        return sum(backend.vitals.in_flight for backend in self.backends)
 
     def first(self, model: str, now: float) -> Backend | None:
         """Who should take a call for `model`; None when nobody may.

@@ -122,14 +122,19 @@ def _drawn(pick: Callable[[Sequence[B]], B], backends: Sequence[B]) -> Iterator[
         left.remove(best)
 
 
-class Balances(Protocol):
-    """Something that orders backends (the seam `Balancer`, here for any kind of backend)."""
+class Balancer(Protocol):
+    """Orders backends for a call, of whatever kind they are. Its state is only its own cursor."""
 
-    def first(self, backends: Sequence[B], /) -> B: ...
-    def rest(self, backends: Sequence[B], /) -> Iterator[B]: ...
+    def first(self, backends: Sequence[B], /) -> B:
+        """The best of them; there is at least one."""
+        ...
+
+    def rest(self, backends: Sequence[B], /) -> Iterator[B]:
+        """For a call that has to be sent again: best first, each once."""
+        ...
 
 
 #: Configuration word -> balancer, built with a seed: the number of the worker, so that workers start at different ones.
-BALANCERS: Mapping[str, Callable[[int], Balances]] = MappingProxyType(
+BALANCERS: Mapping[str, Callable[[int], Balancer]] = MappingProxyType(
     {"round_robin": RoundRobin, "least_connections": LeastConnections}
 )

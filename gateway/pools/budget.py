@@ -23,18 +23,12 @@ class _Tally:
 
 
 class Retry:
-    """A place in the budget; give it back with `release`, or use it in a `with`. Giving it back twice counts once."""
+    """A place in the budget; give it back with `release`. Giving it back twice counts once."""
 
     __slots__ = ("_tally",)
 
     def __init__(self, tally: _Tally) -> None:
         self._tally: _Tally | None = tally
-
-    def __enter__(self) -> Retry:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
 
     def release(self) -> None:
         """Give the place back."""

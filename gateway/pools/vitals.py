@@ -54,10 +54,6 @@ class Standing:
         self._was_up = self._was_up or good
         return True
 
-    def fell(self) -> None:
-        """Down at once, on better evidence than a probe."""
-        self.health, self._row, self._was_up = Health.DOWN, 0, True
-
 
 class Vitals:
     """The live state of one backend. `usable_from` sums it up for the hot path: the time from which calls may go there.
@@ -111,14 +107,6 @@ class Vitals:
         if changed:
             self.ready = self.ready | {model} if good else self.ready - {model}
         return changed
-
-    def model_missing(self, model: str) -> bool:
-        """The backend itself said that it has not got this model; True when that is news."""
-        if model not in self.ready:
-            return False
-        self._models[model].fell()
-        self.ready -= {model}
-        return True
 
     def knows(self, models: Iterable[str]) -> bool:
         """True when each of these models was probed before."""

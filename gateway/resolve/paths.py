@@ -26,8 +26,11 @@ _QUERY = re.compile(r"[!-\"$-~]*")
 # Encoded controls, dot and backslash: some backends decode them before they split the path.
 _FORBIDDEN = frozenset(f"{byte:02x}" for byte in (*range(0x20), 0x2E, 0x5C, 0x7F))
 
-# Parameters by which a backend could be told another model than the body names.
-_NAMING = frozenset({"model", "model_name", "model_id", "lora_path", "lora_name"})
+#: Where else than in `model` some engine takes a model or an adapter: parameters of a query, members of a body, fields
+#: of a form.
+NAMING = ("lora_name", "lora_path", "model_id", "model_name")
+
+_NAMING_IN_QUERY = frozenset({"model", *NAMING})
 
 
 def check(path: str, query: str | None) -> None:
@@ -62,7 +65,7 @@ def agree(query: str | None, names: frozenset[str]) -> None:
         return
     for pair in re.split("[&;]", query):  # some servers still split at `;`
         key, _, value = pair.partition("=")
-        if unquote_plus(key) in _NAMING and unquote_plus(value) not in names:
+        if unquote_plus(key) in _NAMING_IN_QUERY and unquote_plus(value) not in names:
             raise AmbiguousModel("The query names another model than the request; name the model once.", param="model")
 
 

@@ -6,7 +6,7 @@ Must not know: how a body or a name is read (`sources`), what rules of the polic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NoReturn
@@ -18,7 +18,7 @@ from gateway.exchange import Body
 from gateway.pools.backends import Pool
 from gateway.resolve import pages, paths
 from gateway.resolve.models import Catalogue, Face
-from gateway.resolve.rules import ANY, Default, Found, Row, Table, shipped
+from gateway.resolve.rules import ANY, Default, Found, Row, Table, first, shipped
 from gateway.resolve.sources import READERS, Ask, asked
 from gateway.seams import OwnAnswer, OwnPage, Resolved
 
@@ -55,15 +55,23 @@ class HttpResolver:
     """Implements `seams.Resolver` for one generation of the configuration.
 
     `may`: whether a caller is granted this. `max_body`: bytes, for pools that set none. `ready`: is the gateway?
-    Raises `ValueError` for pools that give one name to two models.
+    `rows`: the rule table, None for the shipped one. Raises `ValueError` for pools that give one name to two models,
+    and for a table that leaves out a page of the gateway.
     """
 
-    def __init__(self, pools: Sequence[Pool], may: May, max_body: int, ready: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        pools: Sequence[Pool],
+        may: May,
+        max_body: int,
+        ready: Callable[[], bool],
+        rows: Sequence[Row] | None = None,
+    ) -> None:
         self._catalogue = Catalogue(pools)
         self._may = may
         self._max_body = max_body
         self._ready = ready
-        rows = shipped()
+        rows = shipped() if rows is None else rows
         self._tables = {face.prefix: Table(_rows(rows, face)) for face in self._catalogue.faces}
         self._open = dict(chain.from_iterable(map(self._probes, self._catalogue.faces)))
         self._pages: dict[str, Callable[[Face, str], OwnPage]] = {
@@ -72,6 +80,7 @@ class HttpResolver:
             _SERVER: lambda _face, _path: pages.Page(lambda _principal: pages.server()),
             _INDEX: self._index,
         }
+        _find_all(self._pages.keys() | _ALWAYS, rows)
 
     def dialect(self, path: str) -> Dialect:
         """Whose error bodies a caller of this path understands."""
@@ -172,6 +181,18 @@ class HttpResolver:
             return pages.index(names) if names else _closed("no rule lists the repository index")
 
         return pages.Page(index)
+
+
+def _find_all(own: Iterable[str], rows: Sequence[Row]) -> None:
+    """Own pages are found by the text of their rows: one that is written in another way would be relayed."""
+    missing = sorted(set(own) - {row.pattern.pattern for row in rows})
+    missing += [path for path in _HEALTH if (found := first(rows, "GET", path)) is None or not _is_probe(found.row)]
+    if missing:
+        raise ValueError(f"the rule table has no row for a page of the gateway: {', '.join(missing)}")
+
+
+def _is_probe(row: Row) -> bool:
+    return row.default is Default.PROBE
 
 
 def _rows(rows: Sequence[Row], face: Face) -> list[Row]:

@@ -7,7 +7,7 @@ Must not know: models, pools, bodies, what is done with a row.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from importlib.resources import files
@@ -119,26 +119,21 @@ def _row(columns: list[str]) -> Row:
 class Table:
     """Some rows in their order. Literal paths are looked up; the others are tried one after the other."""
 
-    __slots__ = ("_by_method", "_literal", "_others", "_rows")
+    __slots__ = ("_by_method", "_literal", "_others")
 
     def __init__(self, rows: Iterable[Row]) -> None:
-        self._rows = tuple(rows)
-        methods = {method for row in self._rows for method in row.methods}
-        led = [(_lead(row.pattern.pattern), row) for row in self._rows]
+        rows = tuple(rows)
+        methods = {method for row in rows for method in row.methods}
+        led = [(_lead(row.pattern.pattern), row) for row in rows]
         self._by_method = {method: [each for each in led if each[1].takes(method)] for method in methods}
         self._others = self._by_method.get("*", [])
         self._literal: dict[tuple[str, str], Found] = {}
-        for row in self._rows:
+        for row in rows:
             if _LITERAL.fullmatch(path := row.pattern.pattern):
                 for method in row.methods - {"*"}:
                     # Asking the plain interpreter keeps an earlier regex row first.
-                    if (found := first(self._rows, method, path)) is not None:
+                    if (found := first(rows, method, path)) is not None:
                         self._literal[method, path] = found
-
-    @property
-    def rows(self) -> Sequence[Row]:
-        """The rows of this table, in order."""
-        return self._rows
 
     def literal(self, method: str, path: str) -> Found | None:
         """The row for a path that the table spells out. Such a path is in plain form: nothing more is to be checked."""

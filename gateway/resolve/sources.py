@@ -30,10 +30,7 @@ _EMBEDDINGS = "/v1/embeddings"
 # Ids of things that a backend keeps; whose they are is not known here, so nobody gets at them.
 _KEPT = ("previous_response_id", "conversation")
 
-# Other members and form fields by which some engine takes a model or an adapter.
-_NAMING = ("lora_path", "model_id", "model_name")
-
-_WATCHED = frozenset((*_KEPT, *_NAMING))
+_WATCHED = frozenset((*_KEPT, *paths.NAMING))
 
 # Form values of `stream` that every server reads as false.
 _FALSE = frozenset({"false", "False", "0"})
@@ -126,7 +123,7 @@ async def from_form(ask: Ask, body: Body) -> Resolved:
         raise NotFound(detail="the rule reads a form where none was announced")
     content = await body.whole(ask.most)
     name = ask.row.field
-    form = formbody.read(ask.media, content, frozenset({name, "stream", *_KEPT, *_NAMING}))
+    form = formbody.read(ask.media, content, frozenset({name, "stream", *_WATCHED}))
     given = form.values.get(name)
     voiced = name == "voice"
     asked, dot, rest = given.partition(".") if given is not None and voiced else (given, "", "")
@@ -252,7 +249,7 @@ def _refuse_others(given: Mapping[str, object], sent: str) -> None:
             raise NotFound(
                 f"'{name}' is not available here: send the whole conversation with each request.", param=name
             )
-    for name in _NAMING:
+    for name in paths.NAMING:
         if given.get(name) is not None and given[name] != sent:
             raise AmbiguousModel(f"'{name}' names another model than 'model'; leave it out.", param=name)
 

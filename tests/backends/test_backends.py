@@ -183,15 +183,15 @@ KSERVE: dict[str, Any] = {"protocols": ("kserve",), "models": (settings.Model("m
 def test_a_model_that_is_not_ready_leaves_the_others_in_rotation() -> None:
     """B108."""
     pool = up(2, **KSERVE)
-    pool.backends[0].model_missing("n")
+    pool.backends[0].vitals.model_probed("n", False, 1, 1)
     assert names(pool, 0.0, "n") == ["1"]
     assert sorted(names(pool, 0.0, "m")) == ["0", "1"]
 
 
 def test_a_call_that_names_no_probed_model_needs_the_server_only() -> None:
     pool = up(2, **KSERVE)
-    pool.backends[0].model_missing("n")
-    pool.backends[0].model_missing("m")
+    pool.backends[0].vitals.model_probed("n", False, 1, 1)
+    pool.backends[0].vitals.model_probed("m", False, 1, 1)
     assert sorted(names(pool, 0.0, "")) == ["0", "1"]
 
 
@@ -206,6 +206,17 @@ def test_a_reload_keeps_load_health_and_ejection_of_the_same_address() -> None:
         assert (new.backends[0].weight, old.backends[0].weight) == (4, 1)
         assert (new.backends[0].credential, old.backends[0].credential) == ((b"a", b"b"), None)
     assert new.backends[0].in_flight == 0
+
+
+def test_a_certificate_has_to_name_the_host_unless_another_name_is_given() -> None:
+    tls = settings.ClientTls(server_name="nim.test")
+    addresses = (
+        settings.BackendAddress("https://a.test."),
+        settings.BackendAddress("https://b.test", tls=tls),
+        settings.BackendAddress("https://[::1]"),
+    )
+    names = [backend.server_name for backend in built(wanted(backends=addresses)).backends]
+    assert names == ["a.test", "nim.test", "::1"]  # RFC 6066 section 3: without the last dot
 
 
 def test_a_backend_that_joins_later_gets_nothing_before_its_first_good_probe() -> None:

@@ -24,8 +24,8 @@ def test_a_place_given_back_is_free_again() -> None:
     budget = Budget(lambda: 0)
     held = [budget.try_take() for _ in range(3)]
     assert held[0] is not None
-    with held[0]:
-        assert budget.try_take() is None
+    assert budget.try_take() is None
+    held[0].release()
     assert budget.try_take() is not None
 
 

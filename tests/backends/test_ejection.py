@@ -89,7 +89,7 @@ def test_the_last_backend_that_serves_a_model_is_not_ejected() -> None:
     models = (settings.Model("m"), settings.Model("n"))
     pool = up(4, protocols=("kserve",), models=models)
     for which in (1, 2, 3):
-        pool.backends[which].model_missing("n")
+        pool.backends[which].vitals.model_probed("n", False, 1, 1)
     assert not fail(pool, 0, 50, 100.0)
     assert names(pool, 100.0, "n") == ["0"]
 

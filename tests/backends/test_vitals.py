@@ -84,11 +84,10 @@ def test_coming_back_after_a_fall_ends_an_ejection() -> None:
     assert sorted(names(pool, 2.0)) == ["0", "1"]
 
 
-def test_a_missing_model_needs_as_many_good_probes_as_after_a_fall() -> None:
+def test_a_model_that_fell_needs_as_many_good_probes_as_a_server() -> None:
     vitals = Vitals()
     vitals.model_probed("m", True, 3, 2)
-    assert vitals.model_missing("m")
-    assert not vitals.model_missing("m")
+    assert vitals.model_probed("m", False, 1, 2)
     assert not vitals.model_probed("m", True, 3, 2)
     assert vitals.model_probed("m", True, 3, 2)
     assert vitals.ready == {"m"}

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.pools.backends import Backend
-from gateway.pools.balance import BALANCERS, Balances, LeastConnections, RoundRobin
+from gateway.pools.balance import BALANCERS, Balancer, LeastConnections, RoundRobin
 from tests.backends.made import up
 
 
@@ -19,18 +19,18 @@ def backends(*weights: int) -> list[Backend]:
     return list(up(weights=weights).backends)
 
 
-def first(balancer: Balances, among: list[Backend]) -> Backend:
+def first(balancer: Balancer, among: list[Backend]) -> Backend:
     return balancer.first(among)
 
 
-def order(balancer: Balances, among: list[Backend]) -> Iterator[Backend]:
+def order(balancer: Balancer, among: list[Backend]) -> Iterator[Backend]:
     """Who a call is sent to that fails everywhere."""
     begun = balancer.first(among)
     yield begun
     yield from balancer.rest([each for each in among if each is not begun])
 
 
-def shares(balancer: Balances, among: list[Backend], calls: int) -> list[int]:
+def shares(balancer: Balancer, among: list[Backend], calls: int) -> list[int]:
     """How many of `calls` that never overlap go first to each."""
     counted = Counter(first(balancer, among) for _ in range(calls))
     return [counted[backend] for backend in among]

@@ -98,7 +98,6 @@ ONE_MISTAKE = {
         "[{url: http://nim:8000}, {url: https://NIM:8000/}]",
         "this backend stands in the pool already",
     ),
-    "IPv4 in brackets": ("http://10.0.0.11", "http://[10.0.0.11]", "neither a name nor an address"),
     "pattern of groups": (
         "      audience",
         f"      groups_allowed: [a, {'x' * 513}]\n      audience",

@@ -106,7 +106,7 @@ def test_a_url_of_a_host_with_port_and_path_is_taken_as_it_is(value: str) -> Non
     [
         *("a:8000", "ftp://a", "HTTP://a", "http://", "http://u:p@a", "http://a?b=c", "http://a#b", "http://a b"),
         *("http://a:0", "http://a:65536", "http://a:", "http://[::g]", "http://::1", "http://-a", "http://a//b"),
-        *("http://a\\b", "http://a/\n"),
+        *("http://a\\b", "http://a/\n", "http://[10.0.0.1]"),
     ],
 )
 def test_any_other_url_is_refused(value: str) -> None:

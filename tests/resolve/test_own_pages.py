@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gateway.call import Dialect, ModelRef, Principal
 from gateway.errors import NotFound, UnknownModel
+from gateway.resolve.resolver import HttpResolver
 from gateway.resolve.rules import shipped
 from gateway.settings import Model
-from tests.resolve.asking import ALICE, CHAT, SITE_RESOLVER, call, page, pool, resolver
+from tests.resolve.asking import ALICE, CHAT, LIMIT, SITE_RESOLVER, call, everything, page, pool, resolver
 
 
 def only(*names: str, explicit: bool = False) -> Any:
@@ -121,3 +124,21 @@ def test_the_dialect_is_that_of_the_path_behind_the_prefix(path: str, dialect: s
 def test_pages_are_tied_to_rows_that_the_table_has() -> None:
     patterns = {row.pattern.pattern for row in shipped()}
     assert set(SITE_RESOLVER._pages) <= patterns
+
+
+OWN = ["/v1/models", "/v1/models/(.+)", "/v2", "/v2/repository(?:/[^/]+)?/index", "/v2/health/(live|ready)"]
+
+
+@pytest.mark.parametrize("text", OWN)
+def test_a_table_that_writes_a_page_of_the_gateway_in_another_way_is_refused(text: str) -> None:
+    """Its row would be taken for one that goes to a backend."""
+    rows = shipped()
+    HttpResolver((), everything, LIMIT, lambda: True, rows)
+    assert text in {row.pattern.pattern for row in rows}
+    odd = re.compile(f"(?:{text})")
+    rows = tuple(replace(row, pattern=odd) if row.pattern.pattern == text else row for row in rows)
+    if "health" in text:
+        HttpResolver((), everything, LIMIT, lambda: True, rows)  # found by its path, however that is written
+        rows = tuple(row for row in rows if row.pattern is not odd)
+    with pytest.raises(ValueError, match="no row for a page of the gateway"):
+        HttpResolver((), everything, LIMIT, lambda: True, rows)

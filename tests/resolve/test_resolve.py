@@ -9,6 +9,7 @@ import pytest
 
 from gateway.call import ModelRef, Operation
 from gateway.errors import AmbiguousModel, BadRequest, NotFound, TooLarge, UnknownModel, UnsupportedMedia
+from gateway.resolve.paths import NAMING
 from gateway.seams import UsageKind
 from gateway.settings import Model
 from tests.resolve.asking import CHAT, JSON, LIMIT, SITE_RESOLVER, Sent, asked, call, chat, pool, refused, resolver
@@ -69,7 +70,7 @@ def test_a_query_that_names_another_model_is_refused_on_every_kind_of_route(quer
     refused(AmbiguousModel, "/v1/infer", query=query)
 
 
-@pytest.mark.parametrize("member", ["lora_path", "model_name", "model_id"])
+@pytest.mark.parametrize("member", ["lora_name", "lora_path", "model_name", "model_id"])
 def test_a_member_by_which_an_engine_takes_another_model_is_refused(member: str) -> None:
     for value in ("big", ["small"], {"small": 1}, 0):
         assert refused(AmbiguousModel, CHAT, chat(model="small", **{member: value})).param == member
@@ -219,9 +220,18 @@ def test_a_transcription_names_its_model_in_a_form(stream: str, operation: str) 
 
 def test_a_form_has_no_second_place_for_a_model() -> None:
     path = "/v1/audio/transcriptions"
-    refused(AmbiguousModel, path, form(model="small", lora_path="big"), fields=FORM)
     refused(AmbiguousModel, path, form(model="small"), fields=FORM, query="model=big")
     refused(UnsupportedMedia, path, chat(model="small"))
+
+
+@pytest.mark.parametrize("name", NAMING)
+def test_a_name_by_which_an_engine_takes_a_model_is_refused_wherever_it_stands(name: str) -> None:
+    """One list for the query, for JSON and for forms."""
+    transcriptions = "/v1/audio/transcriptions"
+    refused(AmbiguousModel, CHAT, chat(model="small"), query=f"{name}=big")
+    refused(AmbiguousModel, CHAT, chat(model="small", **{name: "big"}))
+    refused(AmbiguousModel, transcriptions, form(**{"model": "small", name: "big"}), fields=FORM)
+    refused(AmbiguousModel, transcriptions, form(model="small"), fields=FORM, query=f"{name}=big")
 
 
 def test_a_voice_begins_with_its_model() -> None:

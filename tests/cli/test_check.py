@@ -1,0 +1,127 @@
+"""`nim-gateway check` finds what `serve` would stumble over, and with `--online` what calls would."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway import settings
+from gateway.cli import check
+from gateway.devcerts import Paths
+from gateway.tls import server_context
+from tests.config.conftest import make_pair
+from tests.health.servers import Server, deaf, serving
+from tests.parts.gateway import Config, Gateway, allow, oidc, pool
+from tests.parts.process import ROOT, free_port
+
+Site = Callable[..., Gateway]
+
+
+@pytest.fixture
+def site(tmp_path: Path, certificates: Paths) -> Site:
+    """`site(pool(...), ...)`: the files of a gateway whose provider is away."""
+
+    def write(*pools: Config, **more: Any) -> Gateway:
+        issuers = [oidc(f"http://127.0.0.1:{free_port()}")]
+        return Gateway(tmp_path, certificates, issuers, pools, [allow("all", ["**"])], start=False, **more)
+
+    return write
+
+
+async def said(gateway: Gateway, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What `check --online` has to say of the backends."""
+    args = argparse.Namespace(config=gateway.config_file, root=None, online=True)
+    assert await asyncio.to_thread(check.run, args) == 2  # the provider is away
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith(("pool ", "identity provider "))]
+    assert lines[0].startswith("identity provider corp: its signing keys cannot be had from http://127.0.0.1:")
+    return lines[1:]
+
+
+@pytest.mark.parametrize("command", ["check", "serve"])
+def test_what_no_check_knows_and_cannot_be_built_is_one_clear_line(site: Site, tmp_path: Path, command: str) -> None:
+    bad = tmp_path / "bad.crt"
+    # A list of revocations that is none: the certificate before it is fine, but TLS refuses the file.
+    bad.write_bytes(make_pair().certificate + b"-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n")
+    gateway = site(pool("nim", ["m"], backends=[{"url": "https://127.0.0.1:1", "tls": {"ca": str(bad)}}]))
+    words = [sys.executable, "-m", "gateway", command, "--config", str(gateway.config_file)]
+    done = subprocess.run(words, cwd=ROOT, check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    (line,) = [line for line in done.stderr.splitlines() if not line.startswith('{"time":')]
+    assert line.endswith(f": {bad} holds no usable certificate authority")
+    assert done.stdout == ""
+
+
+async def test_backends_are_asked_by_the_name_that_their_certificate_has(
+    site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The certificate names localhost only."""
+    pair = make_pair()
+    (tmp_path / "their.crt").write_bytes(pair.certificate)
+    (tmp_path / "their.key").write_bytes(pair.key)
+    context = server_context(settings.ServerTls(tmp_path / "their.crt", tmp_path / "their.key"))
+    async with serving(context) as one, serving(context) as other:
+        tls = {"ca": str(tmp_path / "their.crt")}
+        gateway = site(
+            pool("named", ["a"], backends=[{"url": one.url, "tls": {**tls, "server_name": "localhost"}}]),
+            pool("unnamed", ["b"], backends=[{"url": other.url, "tls": tls}]),
+        )
+        (line,) = await said(gateway, capsys)
+    where = other.url.removeprefix("https://")
+    assert line.startswith(f"pool unnamed: backend {where}: /v1/health/ready: ")
+    assert "certificate" in line
+
+
+async def test_a_model_that_is_not_ready_is_named(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    async with serving() as server:
+        server.says |= {"/v2/health/ready": 400, "/v2/models/b/ready": 400}
+        await expect(site, server, capsys, ["model b: status 400"])
+        server.says["/v2/models/a/ready"] = 404
+        await expect(
+            site, server, capsys, ["/v2/health/ready: status 400", "model a: status 404", "model b: status 400"]
+        )
+
+
+async def expect(site: Site, server: Server, capsys: pytest.CaptureFixture[str], texts: list[str]) -> None:
+    gateway = site(pool("triton", ["a", "b"], server.url, protocols=["kserve"], health={"path": "/v2/health/ready"}))
+    where = server.url.removeprefix("http://")
+    assert await said(gateway, capsys) == [f"pool triton: backend {where}: {text}" for text in texts]
+
+
+@pytest.fixture
+def silent() -> Iterator[list[str]]:
+    with ExitStack() as stack:
+        listeners = [deaf() for _ in range(20)]
+        for listener, _ in listeners:
+            stack.enter_context(listener)
+        yield [url for _, url in listeners]
+
+
+async def test_backends_are_not_asked_one_after_the_other(
+    site: Site, silent: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    began = time.monotonic()
+    lines = await said(site(pool("nim", ["m"], *silent, health={"timeout": "500ms"})), capsys)
+    assert time.monotonic() - began < 20 * 0.5 / 2
+    assert [line.split(": ")[1] for line in lines] == [f"backend {url.removeprefix('http://')}" for url in silent]
+    assert all(line.endswith(": no answer in time") for line in lines)
+
+
+async def test_when_all_is_well_nothing_is_said(
+    site: Site, certificates: Paths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gateway = site(pool("nim", ["m"], f"http://127.0.0.1:{free_port()}"))
+    args = argparse.Namespace(config=gateway.config_file, root=None, online=False)
+    assert await asyncio.to_thread(check.run, args) == 0
+    assert capsys.readouterr() == (
+        f"{gateway.config_file}: good (1 pools, 1 models, 1 rules, 1 identity providers)\n",
+        "",
+    )
