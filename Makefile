@@ -86,8 +86,9 @@ has-3.13:
 test-3.13: has-3.13 parts $(SETUP313)  ## the whole suite on Python 3.13
 	.venv-3.13/bin/python -m pytest -p no:cacheprovider $(ARGS)
 
-bench: setup  ## side by side with other proxies, into bench/results.md
-	$(BIN)/python -m bench
+bench: setup  ## side by side with other proxies, into bench/results.md (installs them)
+	sh bench/install.sh
+	$(BIN)/python -m bench --write
 
 certs: setup  ## a development authority and certificate in certs/
 	@$(BIN)/python certs/make_dev_certs.py

@@ -24,9 +24,9 @@ from gateway.accounting.tallies import Tallies
 from gateway.admission import Admission
 from gateway.advice import advice
 from gateway.config.mistakes import Mistakes
-from gateway.config.watch import Watcher
+from gateway.config.watch import Watcher, contents
 from gateway.doors.admin import AdminDoor
-from gateway.doors.connection import DoorSettings
+from gateway.doors.door import DoorSettings
 from gateway.doors.http import HttpDoor
 from gateway.exchange import Exchange
 from gateway.fetch import Fetch
@@ -231,31 +231,56 @@ class Gateway:
 
     async def _reload(self) -> None:
         """Take what the files say now, as a whole or not at all."""
-        before = self._now
         try:
-            source = await asyncio.to_thread(generation.read, self._path, self._root)
-            source, pending = _changeable(before.source.settings, source)
-            after = generation.build(source, self._lasting, before)
-            tls.reload_into(self._server_tls, source.settings.listen.tls)
-        except Mistakes as mistakes:
-            self._reload_failed(tuple(str(mistake) for mistake in mistakes.mistakes))
-            # What is missing or wrong may be mended in any of these; those of the running generation still count.
-            self._watcher.set_paths((*before.source.files, *mistakes.files))
-        except (OSError, ValueError, tls.TlsError) as error:
-            self._reload_failed((str(error),))
+            await self._reload_rested()
         except Exception:  # a fault of ours: the files are not what runs, and that has to be seen
             log.exception("config.reload_failed")
             self._reload_failed(("the gateway failed to take the files; its log says how",))
+
+    async def _reload_rested(self) -> None:
+        """As `_reload`, if the files held the same from when the watcher told of them until all of them were read."""
+        before, told = self._now, self._watcher.told
+        files = await asyncio.to_thread(generation.look, self._path, self._root, told)
+        # What is missing or wrong may be mended in any of these; those of the running generation still count.
+        watched = {file: content for file, content in told.items() if file in before.source.files} | files
+        mistakes: tuple[str, ...] = ()
+        try:
+            source = await asyncio.to_thread(generation.read, self._path, self._root, files)
+            files = dict(source.files)
+            source, pending = _changeable(before.source.settings, source)
+            after = generation.build(source, self._lasting, before)
+        except Mistakes as error:
+            mistakes = tuple(str(mistake) for mistake in error.mistakes)
+        except (OSError, ValueError) as error:
+            mistakes = (str(error),)
+        if await asyncio.to_thread(contents, files) != files:
+            log.info("config.changed_while_read")
+            if watched.keys() - self._watcher.told.keys():
+                self._watcher.set_files(watched)
+            self._watcher.ask()  # also if they are again what they were: what was read was not that
+        elif mistakes:
+            self._watcher.set_files(watched)
+            self._reload_failed(mistakes)
         else:
-            self._now = after
-            self._reload_good, self._mistakes, self._pending = True, (), pending
-            self._tallies.reloads["success"] += 1
-            self._watcher.set_paths(source.files)
-            self._start_background()
-            self._advise(source)
-            if pending:
-                log.warning("config.waits_for_restart settings=%s", ",".join(pending))
-            log.info("config.reloaded generation=%d rules=%d", after.number, len(source.rules))
+            self._reload_into(after, pending)
+
+    def _reload_into(self, after: Generation, pending: tuple[str, ...]) -> None:
+        """What runs from now on. `pending`: settings that wait for a restart."""
+        source = after.source
+        self._watcher.set_files(source.files)
+        try:
+            tls.reload_into(self._server_tls, source.settings.listen.tls)
+        except (OSError, ValueError, tls.TlsError) as error:
+            self._reload_failed((str(error),))
+            return
+        self._now = after
+        self._reload_good, self._mistakes, self._pending = True, (), pending
+        self._tallies.reloads["success"] += 1
+        self._start_background()
+        self._advise(source)
+        if pending:
+            log.warning("config.waits_for_restart settings=%s", ",".join(pending))
+        log.info("config.reloaded generation=%d rules=%d", after.number, len(source.rules))
 
     def _advise(self, source: Source) -> None:
         warn_loudly(source.settings)
@@ -281,11 +306,8 @@ class Gateway:
         (self._at_once if self._draining.is_set() else self._draining).set()
 
     def _hang_up(self) -> None:
-        try:
-            self._audit.reopen()
-        except OSError as error:
-            log.error("audit.reopen_failed error=%s", error)  # noqa: TRY400  the reason is all there is to know
-        self._reload_wanted.set()
+        self._audit.reopen()
+        self._watcher.ask()
 
     async def _drain(self, settings: Settings) -> None:
         timeouts = settings.limits.timeouts

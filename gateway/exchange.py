@@ -6,7 +6,7 @@ Knows: the moments of an answer and of a body. Must not know: any protocol, any 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from gateway.call import Call, Dialect, FieldBlock
 from gateway.errors import Refusal
@@ -99,12 +99,15 @@ class Reply(Protocol):
         ...
 
 
-class Exchange(NamedTuple):
+class Exchange:
     """One call, what comes in with it, and where the answer goes."""
 
-    call: Call
-    body: Body
-    reply: Reply
+    __slots__ = ("body", "call", "reply")
+
+    def __init__(self, call: Call, body: Body, reply: Reply) -> None:
+        self.call = call
+        self.body = body
+        self.reply = reply
 
 
 #: What a door is given: the path of one call, ready to be driven (`drive.Drive`).

@@ -18,6 +18,7 @@ from gateway.admission import Admission
 from gateway.call import Channel, Outcome
 from gateway.config import load as config
 from gateway.config.mistakes import Mistake, Mistakes
+from gateway.config.watch import UNKNOWN, Content, contents
 from gateway.fetch import Fetch
 from gateway.identity import FirstOf
 from gateway.identity.keys import KeySet
@@ -35,15 +36,40 @@ from gateway.startup import buildable
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What was read from the files. `files`: everything it depends on, to be watched."""
+    """What was read from the files. `files`: everything it depends on, to be watched, and what each held.
+
+    One that changed while it was read holds `UNKNOWN`.
+    """
 
     settings: Settings
     rules: tuple[Rule, ...]
-    files: tuple[Path, ...]
+    files: Mapping[Path, Content]
 
 
-def read(path: Path, root: Path | None) -> Source:
-    """Read configuration and policies. Raises `mistakes.Mistakes` with all there are in both."""
+def look(path: Path, root: Path | None, known: Mapping[Path, Content] | None = None) -> dict[Path, Content]:
+    """What each file that the configuration at `path` names holds: as in `known`, else as it is now. Blocks."""
+    known = known or {}
+    try:
+        files = config.load(path, root).files
+    except Mistakes as error:
+        files = error.files
+    return contents(file for file in files if file not in known) | {
+        file: known[file] for file in files if file in known
+    }
+
+
+def read(path: Path, root: Path | None, seen: Mapping[Path, Content] | None = None) -> Source:
+    """Read configuration and policies, whose files held what was `seen`, or is seen now, before they are read.
+
+    Blocks. Raises `mistakes.Mistakes` with all there are in both.
+    """
+    seen = look(path, root) if seen is None else seen
+    settings, rules = _read(path, root)
+    files = {file: content if content == seen[file] else UNKNOWN for file, content in contents(seen).items()}
+    return Source(settings, rules, files)
+
+
+def _read(path: Path, root: Path | None) -> tuple[Settings, tuple[Rule, ...]]:
     try:
         loaded = config.load(path, root)
     except Mistakes as error:
@@ -57,7 +83,7 @@ def read(path: Path, root: Path | None) -> Source:
         raise Mistakes(error.mistakes, loaded.files) from None
     if strangers := list(_strangers(rules, settings)):
         raise Mistakes(strangers, loaded.files)
-    return Source(settings, rules, loaded.files)
+    return settings, rules
 
 
 def _policy_mistakes(folder: Path) -> tuple[Mistake, ...]:

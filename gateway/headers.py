@@ -22,27 +22,51 @@ _HOP_BY_HOP = frozenset(
     )
 )  # fmt: skip
 
-# Who the caller is, as told by the caller: consumed here or not believed.
+# Who the caller is and what it was given to prove it, as told by the caller: consumed here or not believed.
 _IDENTITY = frozenset(
     (
-        b"api-key", b"apikey", b"authorization", b"client-cert", b"client-cert-chain", b"cookie", b"dpop", b"forwarded",
-        b"remote-user", b"via", b"x-api-key", b"x-goog-api-key", b"x-http-method-override", b"x-real-ip",
-        b"x-request-id",
+        b"api-key", b"apikey", b"authorization", b"client-cert", b"client-cert-chain", b"cookie", b"cf-connecting-ip",
+        b"cf-connecting-ipv6", b"dpop", b"fastly-client-ip", b"forwarded", b"token", b"true-client-ip", b"via",
+        b"x-apigateway-api-userinfo", b"x-api-key", b"x-client-ip", b"x-cluster-client-ip",
+        b"x-endpoint-api-userinfo", b"x-functions-key", b"x-goog-api-key", b"x-real-ip", b"x-request-id",
+        b"x-scope-orgid",
     )
 )  # fmt: skip
 
-# Fields that steer an engine behind the gateway's back: its scheduler, its adapters, its files
+# Fields that steer an engine or its router behind the gateway's back: its scheduler, its adapters, its files
 # (vLLM, SGLang, Triton, NIM).
 _ENGINE = frozenset(
     (
-        b"endpoint-load-metrics-format", b"x-data-parallel-rank", b"x-session-id", b"x-smg-routing-key",
-        b"x-vllm-priority", b"x-vertex-ai-triton-redirect",
+        b"endpoint-load-metrics-format", b"x-session-id", b"x-session-params", b"x-vertex-ai-triton-redirect",
     )
 )  # fmt: skip
 
-_PREFIXES = (
-    b"nvcf-", b"ssl-client-", b"triton-grpc-protocol-", b"x-amzn-sagemaker-", b"x-auth-", b"x-client-cert",
-    b"x-forwarded-", b"x-gateway-", b"x-override-", b"x-remote-", b"x-sglext-", b"x-ssl-", b"x-user", b"x-groups",
+# Families whose members nobody can list. What proxies say of a caller to the server behind them: such a server would
+# believe it of us.
+_IDENTITY_PREFIXES = (
+    b"cf-access-", b"iv-", b"ocp-apim-", b"oidc-", b"remote-", b"shib-", b"ssl-client-", b"tailscale-user-", b"x-amz-",
+    b"x-amzn-mtls-", b"x-amzn-oidc-", b"x-anonymous-consumer", b"x-auth", b"x-client-cert",
+    b"x-consumer-", b"x-credential-", b"x-forwarded", b"x-gateway-", b"x-goog-authenticated-user-",
+    b"x-goog-iap-", b"x-groups", b"x-jwt", b"x-ms-client-principal", b"x-ms-token-", b"x-oidc-", b"x-pomerium-",
+    b"x-remote-", b"x-ssl-", b"x-user", b"x-webauth-",
+)  # fmt: skip
+
+# Those that make a server take another path or method than the one that was authorized.
+_PATH_PREFIXES = (
+    b"x-envoy-", b"x-http-method", b"x-method-override", b"x-original-", b"x-override-", b"x-rewrite-",
+    b"x-script-name",
+)  # fmt: skip
+
+_ENGINE_PREFIXES = (
+    b"nvcf-", b"triton-grpc-protocol-", b"x-amzn-sagemaker-", b"x-data-parallel-", b"x-prefiller-", b"x-sglext-",
+    b"x-smg-", b"x-vllm-", b"x-worker-",
+)  # fmt: skip
+
+_PREFIXES = _IDENTITY_PREFIXES + _PATH_PREFIXES + _ENGINE_PREFIXES
+
+# A field that ends so holds a credential, whoever thought of its beginning.
+_CREDENTIAL_SUFFIXES = (
+    b"-access-key", b"-api-key", b"-apikey", b"-password", b"-secret", b"-subscription-key", b"-token",
 )  # fmt: skip
 
 # Of an answer: the backend's cookies, its load report, its idea of CORS and of our request id stay behind.
@@ -66,11 +90,12 @@ _TRACEPARENT = re.compile(rb"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9
 class Crossing:
     """Decides by name, once per name: `_` counts as `-`, because some servers fold the two."""
 
-    __slots__ = ("_drops", "_known", "_prefixes")
+    __slots__ = ("_drops", "_known", "_prefixes", "_suffixes")
 
-    def __init__(self, drops: frozenset[bytes], prefixes: tuple[bytes, ...]) -> None:
+    def __init__(self, drops: frozenset[bytes], prefixes: tuple[bytes, ...], suffixes: tuple[bytes, ...] = ()) -> None:
         self._drops = drops
         self._prefixes = prefixes
+        self._suffixes = suffixes
         self._known: dict[bytes, bool] = {}
 
     def crosses(self, name: bytes) -> bool:
@@ -78,7 +103,11 @@ class Crossing:
         known = self._known.get(name)
         if known is None:
             folded = name.replace(b"_", b"-")
-            known = folded not in self._drops and not folded.startswith(self._prefixes)
+            known = (
+                folded not in self._drops
+                and not folded.startswith(self._prefixes)
+                and not folded.endswith(self._suffixes)
+            )
             if len(self._known) >= _NAMES_KEPT:
                 self._known.clear()
             self._known[name] = known
@@ -107,7 +136,7 @@ class RequestCrossing:
     def __init__(self, credential: bytes | None = None) -> None:
         """`credential`: name of the field for the pool's own credential; a caller's of that name ends here."""
         ours = frozenset() if credential is None else frozenset((credential.lower().replace(b"_", b"-"),))
-        self._crossing = Crossing(_HOP_BY_HOP | _IDENTITY | _ENGINE | ours, _PREFIXES)
+        self._crossing = Crossing(_HOP_BY_HOP | _IDENTITY | _ENGINE | ours, _PREFIXES, _CREDENTIAL_SUFFIXES)
 
     def outbound(self, call: Call, principal: Principal, *, name_caller: bool) -> tuple[FieldBlock, Fields]:
         """End-to-end fields of the caller and of ours that come again with the next request, and those of this one.

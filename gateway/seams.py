@@ -3,7 +3,7 @@
 | seam | table | implementations now | next |
 |---|---|---|---|
 | `Identity` | the list in `generation.py` | OIDC bearer tokens | LDAP, introspection, API keys, client certificates |
-| `Balancer` | `balance.BALANCERS` | round robin, least connections | token load, sticky prefixes |
+| `Balancer` | `pools.balance.BALANCERS` | round robin, least connections | token load, sticky prefixes |
 | `Wire` | `wires.WIRES` | HTTP/1.1 | HTTP/2 (gRPC), WebSocket |
 | `Resolver` | built from `tables/http.rules` | the HTTP rule tables | the gRPC rule table |
 | door | `app.py` | `doors/http.py` (TLS, HTTP/1.1) | `doors/http2.py` by ALPN on the same port |
@@ -13,7 +13,7 @@ Must not know: any implementation.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Protocol
 from gateway.call import AnswerHead, Call, Dialect, FieldBlock, Fields, Grant, ModelRef, Principal
 from gateway.exchange import Body, Flow
 from gateway.pools.backends import Backend, Pool
+from gateway.pools.balance import Balancer as Balancer  # noqa: PLC0414  it belongs on this page
 
 
 class Identity(Protocol):
@@ -99,18 +100,6 @@ class Authorize(Protocol):
     """Pure: no clock, no I/O. Raises `Forbidden`, `RouteForbidden` or `GroupsUnknown`."""
 
     def authorize(self, principal: Principal, model: ModelRef) -> Grant: ...
-
-
-class Balancer(Protocol):
-    """Orders backends for a call. Its state is only its own cursor."""
-
-    def first(self, backends: Sequence[Backend]) -> Backend:
-        """The best of them; there is at least one."""
-        ...
-
-    def rest(self, backends: Sequence[Backend]) -> Iterator[Backend]:
-        """For a call that has to be sent again: best first, each once."""
-        ...
 
 
 class Answer(Protocol):

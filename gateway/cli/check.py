@@ -12,13 +12,14 @@ from typing import Any
 from gateway import generation
 from gateway.accounting.tallies import Tallies
 from gateway.admission import Admission
+from gateway.advice import advice
 from gateway.config.mistakes import Mistakes
 from gateway.fetch import Fetch
 from gateway.generation import Generation, Lasting, Source
 from gateway.identity.keys import KeySet
 from gateway.pools.backends import Backend, Pool
 from gateway.pools.readiness import Readiness, ask, ready_path
-from gateway.startup import Unbuildable, buildable
+from gateway.startup import CannotStart, Unbuildable, buildable
 from gateway.tls import server_context
 
 EXAMPLE = "example: nim-gateway check --config config/gateway.yaml --online"
@@ -30,32 +31,68 @@ _AT_ONCE = 32
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """`--config FILE [--root DIR] [--online]`."""
     parser.epilog = EXAMPLE
-    parser.add_argument("--config", type=Path, default=Path("config/gateway.yaml"), help="the configuration file")
-    parser.add_argument("--root", type=Path, default=None, help="where relative paths start (default: here)")
+    add_places(parser)
     parser.add_argument("--online", action="store_true", help="also ask the identity providers and the backends")
 
 
+def add_places(parser: argparse.ArgumentParser) -> None:
+    """`--config FILE [--root DIR]`, for each command that reads a configuration."""
+    parser.add_argument(
+        "--config", type=Path, default=Path("config/gateway.yaml"), help="the configuration file (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--root", type=Path, default=None, help="where relative paths start, that of --config too (default: here)"
+    )
+
+
+def place_of(args: argparse.Namespace) -> Path:
+    """The configuration file, looked for under `--root` if that is given. Raises `CannotStart`."""
+    config: Path = args.config
+    root: Path | None = args.root
+    if root is None:
+        return config
+    if not root.is_dir():
+        raise CannotStart(f"--root {root} is not a folder")
+    return root / config
+
+
 def run(args: argparse.Namespace) -> int:
-    """Exit 0 when all is well, 2 when anything is not; every mistake on a line of its own, with its place."""
+    """Exit 0 when all is well, 2 when anything is not; every mistake on a line of its own, with its place.
+
+    What is allowed but hardly meant is said, and well.
+    """
+    path = args.config
     try:
-        source = generation.read(args.config, args.root)
+        path = place_of(args)
+        source = generation.read(path, args.root)
         failures = asyncio.run(_tried(source, online=args.online))
     except Mistakes as error:
         count = len(error.mistakes)
         failures = [*map(str, error.mistakes), f"{count} mistake{'s' if count != 1 else ''}"]
     except Unbuildable as error:
-        failures = [f"{args.config}: {error}"]
+        failures = [f"{path}: {error}"]
+    except CannotStart as error:
+        failures = [f"nim-gateway: {error}"]
     for failure in failures:
         print(failure, file=sys.stderr)  # noqa: T201  the command's answer
     if failures:
         return 2
-    settings = source.settings
-    models = sum(len(pool.models) for pool in settings.pools)
-    print(  # noqa: T201  the command's answer
-        f"{args.config}: good ({len(settings.pools)} pools, {models} models, {len(source.rules)} rules, "
-        f"{len(settings.oidc)} identity providers)"
-    )
+    for line in advice(source.settings, source.rules):
+        print(f"warning: {line}", file=sys.stderr)  # noqa: T201  the command's answer
+    print(f"{path}: good ({', '.join(_counts(source))})")  # noqa: T201  the command's answer
     return 0
+
+
+def _counts(source: Source) -> Iterator[str]:
+    pools = source.settings.pools
+    counts = (
+        (len(pools), "pool"),
+        (sum(len(pool.models) for pool in pools), "model"),
+        (len(source.rules), "rule"),
+        (len(source.settings.oidc), "identity provider"),
+    )
+    for count, word in counts:
+        yield f"{count} {word}{'' if count == 1 else 's'}"
 
 
 async def _tried(source: Source, *, online: bool) -> list[str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from pathlib import Path
 
 import uvloop
 
 from gateway import app, logs
+from gateway.cli.check import add_places, place_of
 from gateway.config.mistakes import Mistakes
 from gateway.startup import CannotStart, Unbuildable
 from gateway.tls import TlsError
@@ -20,16 +20,20 @@ EXAMPLE = "example: nim-gateway serve --config config/gateway.yaml"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """`--config FILE [--root DIR]`."""
     parser.epilog = EXAMPLE
-    parser.add_argument("--config", type=Path, default=Path("config/gateway.yaml"), help="the configuration file")
-    parser.add_argument("--root", type=Path, default=None, help="where relative paths start (default: here)")
+    add_places(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Exit 0 after a clean drain, 1 when a port or the audit file is not to be had, 2 on a bad configuration."""
     logs.configure()
     try:
+        path = place_of(args)
+    except CannotStart as error:
+        print(f"nim-gateway: {error}", file=sys.stderr)  # noqa: T201  the command's answer
+        return 2
+    try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(app.serve(args.config, args.root))
+            runner.run(app.serve(path, args.root))
     except Mistakes as mistakes:
         for mistake in mistakes.mistakes:
             print(mistake, file=sys.stderr)  # noqa: T201  the command's answer

@@ -13,6 +13,7 @@ from gateway.config.part import Finding, Part
 from gateway.config.units import duration, is_loopback, same_place
 from gateway.config.values import BY_POOL
 from gateway.policy.globs import compile_glob
+from gateway.resolve.likeness import Names, likenesses
 
 # Where an empty list would leave nothing to do, and what one needs there.
 NEEDED: Final[dict[tuple[str, ...], str]] = {
@@ -97,6 +98,29 @@ def _names(pool: Part) -> Iterator[Part]:
         yield from (part for part in (model["name"], *model["aliases"].texts()) if part.text)
 
 
+def _unlike(file: Part) -> Iterator[Finding]:
+    """A model that another one's name leads to once a role or a speaker is put behind it."""
+    for pool in file["pools"]:
+        models = [model for model in pool["models"] if model["name"].text]
+        names = [
+            Names(model["name"].text, [alias.text for alias in model["aliases"].texts()], _sent(model).text)
+            for model in models
+        ]
+        for found in likenesses([part.text for part in pool["protocols"].texts()], names):
+            model, other = models[found.model], names[found.other].name
+            at = model["name"] if model["name"].text == found.reached else _sent(model)
+            rest = found.reached.removeprefix(found.stem)
+            yield Finding(
+                at.path,
+                f"'{found.reached}' is also '{found.stem}' with '{rest}' behind it, which the grant "
+                f"for model '{other}' covers; one of the two needs another name",
+            )
+
+
+def _sent(model: Part) -> Part:
+    return model["backend_name"] if model["backend_name"].text else model["name"]
+
+
 def _prefixes(file: Part) -> Iterator[Finding]:
     """Paths that name no model lead to the only pool of their protocol, or to that of their prefix."""
     pools = list(file["pools"])
@@ -158,6 +182,7 @@ CHECKS: Final[tuple[Callable[[Part], Iterator[Finding]], ...]] = (
     _twice,
     _listed_twice,
     _models,
+    _unlike,
     _prefixes,
     _plain_issuers,
     _group_patterns,

@@ -55,7 +55,7 @@ class IncomingBody:
         """All of it, at most `limit` bytes. Raises `TooLarge`, or `BadRequest` when it breaks off."""
         if (self.length or 0) > limit or self.received > limit:
             raise _too_large(limit)
-        if not self.complete:
+        if not self.complete and self._failure is None:
             self._limit = limit
             self._moment = Moment()
             self._let_in()
@@ -112,6 +112,9 @@ class IncomingBody:
     def finished(self) -> None:
         """That was all of it."""
         if self._failure is not None:
+            return
+        if self.length is not None and self.received != self.length:
+            self.broke_off()  # whatever ended it, it is not what was announced
             return
         self.complete = True
         if self._sink is not None:

@@ -9,23 +9,29 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from dataclasses import dataclass
-from typing import Protocol
 
 from gateway.call import Call, Channel, Dialect, Outcome
 from gateway.deadline import Deadline
 from gateway.doors.body import IncomingBody, WholeBody
+from gateway.doors.door import Door, Incoming
+from gateway.doors.reading import Hold, Reading
 from gateway.doors.reply import HttpReply
 from gateway.drive import Drive
 from gateway.errors import ClientGone, Refusal, RequestTimeout
-from gateway.exchange import Exchange, Flow, Serve
+from gateway.exchange import Flow
 from gateway.headers import client_address
 from gateway.http1 import heads
 from gateway.http1.requests import UNREADABLE, RequestHead, RequestReader
-from gateway.settings import Network, Timeouts
 
-# Requests that may wait on one connection behind the one being answered (RFC 9112 §9.3.2).
+# Requests that may wait on one connection behind the one being answered (RFC 9112 §9.3.2). What came with them is kept
+# unread until they are answered.
 _PIPELINE_LIMIT = 16
+
+# Bytes given to the reader at once where requests may begin: room for most whole requests, not for thousands of them.
+_STRIDE = 16 * 1024
+
+# Requests answered on one connection before others have their turn.
+_TURN = 8
 
 # What an answer may pile up before the backend is told to wait: the caller's window, not the whole answer.
 _WRITE_HIGH = 256 * 1024
@@ -33,40 +39,6 @@ _WRITE_LOW = 64 * 1024
 
 # How long a refused caller may go on sending before the connection is closed under it: time to read the refusal.
 LINGER = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class DoorSettings:
-    """`header`: bytes of a request header."""
-
-    header: int
-    timeouts: Timeouts
-    trusted_proxies: tuple[Network, ...]
-
-
-class Door(Protocol):
-    """What a connection needs of the door that let it in."""
-
-    serve: Serve
-    settings: DoorSettings
-    draining: bool
-
-    def account(self, outcome: Outcome, /) -> None: ...
-    def new_id(self) -> str: ...
-    def entered(self, connection: ClientConnection) -> None: ...
-    def gone(self, connection: ClientConnection) -> None: ...
-
-
-class Incoming:
-    """One request on a connection, from its head to its answer."""
-
-    __slots__ = ("body", "call", "drive", "reply")
-
-    def __init__(self, call: Call, body: IncomingBody | WholeBody, reply: HttpReply) -> None:
-        self.call = call
-        self.body = body
-        self.reply = reply
-        self.drive: Drive | None = None
 
 
 class ClientConnection(asyncio.Protocol):
@@ -81,6 +53,7 @@ class ClientConnection(asyncio.Protocol):
         self._queue: deque[Incoming] = deque()
         self._current: Incoming | None = None
         self._newest: Incoming | None = None
+        self._drive: Drive | None = None
         self._receiving: IncomingBody | None = None
         self._last: Call | None = None
         self._last_head: RequestHead | None = None
@@ -88,8 +61,10 @@ class ClientConnection(asyncio.Protocol):
         self._feeder: Flow | None = None
         self._started = 0.0
         self._write_left = 0
-        self._advancing = self._closing = self._write_paused = self._in_head = False
+        self._unread = b""
+        self._advancing = self._scheduled = self._closing = self._write_paused = self._in_head = False
         self._transport: asyncio.Transport
+        self._reading: Reading
         self._peer = ""
 
     # -- asyncio calls these
@@ -97,6 +72,7 @@ class ClientConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]  # a stream transport, by construction of the server
         self._transport.set_write_buffer_limits(_WRITE_HIGH, _WRITE_LOW)
+        self._reading = Reading(self._loop, self._transport, self._left)
         self._peer = str(transport.get_extra_info("peername")[0])
         self._door.entered(self)
         self._deadline.set(self._limits.header)
@@ -106,18 +82,19 @@ class ClientConnection(asyncio.Protocol):
             return  # lingering: what still comes is dropped
         if not self._reader.begun:
             self._started = time.monotonic()
-        try:
-            self._reader.feed(data)
-        except Refusal as refusal:
-            self._refuse_rest(refusal)
-        if self._reader.broken and self._newest is not None:
-            self._newest.reply.persist = False
+        if len(data) <= _STRIDE and not self._unread and not self._queue:
+            self._feed(data)
+        else:
+            self._unread += data
+            self._feed_unread()
         self._advance()
 
     def connection_lost(self, _error: Exception | None) -> None:
         self._closing = True
         self._door.gone(self)
         self._deadline.close()
+        self._reading.close()
+        self._unread = b""
         self.stop(ClientGone())
 
     def pause_writing(self) -> None:
@@ -125,18 +102,22 @@ class ClientConnection(asyncio.Protocol):
         self._write_left = self._transport.get_write_buffer_size()
         if self._feeder is not None:
             self._feeder.pause()
+        if self._receiving is None:  # who reads no answers is not read from; but an upload under way goes on
+            self._reading.hold("answers")
         self._deadline.set(self._limits.write)
 
     def resume_writing(self) -> None:
         self._write_paused = False
         if self._feeder is not None:
             self._feeder.resume()
+        self._reading.release("answers")
         self._rearm()
+        self._advance()
 
     # -- the reader calls these
 
     def on_request(self, head: RequestHead) -> None:
-        body = IncomingBody(head.length, self, self._allow if head.expects_continue else None)
+        body = IncomingBody(head.length, Hold(self._reading, "body"), self._allow if head.expects_continue else None)
         self._receiving = body
         self._queue_up(self._call(head), head, body)
 
@@ -177,8 +158,6 @@ class ClientConnection(asyncio.Protocol):
         self._last, self._last_head = call, head
         self._newest = incoming = Incoming(call, body, HttpReply(self, call.id, head))
         self._queue.append(incoming)
-        if len(self._queue) > _PIPELINE_LIMIT:
-            self._transport.pause_reading()
 
     def on_request_data(self, piece: bytes) -> None:
         assert self._receiving is not None  # noqa: S101  the reader gives the head first
@@ -217,8 +196,8 @@ class ClientConnection(asyncio.Protocol):
             persist = False
         if not persist:
             self._close_soon(everything_read=incoming is not None and incoming.body.complete and self._refusal is None)
-        elif self._queue or self._refusal is not None:
-            self._loop.call_soon(self._advance)  # the path behind this answer first gives back what it holds
+        elif self._waiting or self._refusal is not None:
+            self._advance_soon()  # the path behind this answer first gives back what it holds
         else:
             self._rearm()
 
@@ -239,20 +218,12 @@ class ClientConnection(asyncio.Protocol):
         if flow is not None and self._write_paused:
             flow.pause()
 
-    # -- the body and the door call these
-
-    def pause(self) -> None:
-        if not self._closing and not self._transport.is_closing():
-            self._transport.pause_reading()
-
-    def resume(self) -> None:
-        if not self._closing and not self._transport.is_closing():
-            self._transport.resume_reading()
+    # -- the door calls these
 
     @property
     def busy(self) -> bool:
         """True while a request is not answered."""
-        return self._current is not None or bool(self._queue) or self._reader.begun
+        return self._current is not None or self._waiting or self._reader.begun
 
     def close_if_idle(self) -> None:
         if not self.busy and not self._closing:
@@ -274,37 +245,91 @@ class ClientConnection(asyncio.Protocol):
     def stop(self, reason: Refusal) -> None:
         """Stop the call under way where it stands; it gives back what it holds before this returns."""
         self._queue.clear()
+        self._unread = b""
         incoming = self._current
         if incoming is None:
             return
+        if self._drive is not None:
+            self._drive.stop(reason)
         incoming.body.broke_off()
-        if incoming.drive is not None:
-            incoming.drive.stop(reason)
         self._current = None
 
     # -- inside
 
+    def _feed(self, data: bytes) -> None:
+        try:
+            self._reader.feed(data)
+        except Refusal as refusal:
+            self._refuse_rest(refusal)
+        if self._reader.broken and self._newest is not None:
+            self._newest.reply.last()
+
+    def _feed_unread(self) -> None:
+        """Feed what is unread, in strides, until enough requests wait. A body under way is fed in one piece."""
+        data, start = self._unread, 0
+        while start < len(data) and len(self._queue) <= _PIPELINE_LIMIT and not self._stopped:
+            body = self._receiving
+            stride = _STRIDE if body is None else max(_STRIDE, (body.length or 0) - body.received)
+            self._feed(data[start : start + stride])
+            start += stride
+        self._unread = b"" if self._stopped else data[start:]
+        if self._unread:
+            self._reading.hold("pipeline")
+        else:
+            self._reading.release("pipeline")
+
+    @property
+    def _waiting(self) -> bool:
+        """True while there is, or may be, a request to begin."""
+        return bool(self._queue or self._unread)
+
+    @property
+    def _stopped(self) -> bool:
+        """True when nothing that still comes is read."""
+        return self._closing or self._refusal is not None or self._reader.broken
+
     def _advance(self) -> None:
-        """Begin the next request, if none is under way."""
+        """Begin the next request, if none is under way and the caller reads its answers."""
+        self._scheduled = False
         if self._advancing:
             return
         self._advancing = True
+        left = _TURN
         try:
-            while self._current is None and self._queue and not self._closing:
-                self._begin(self._queue.popleft())
+            while self._current is None and self._waiting and not (self._closing or self._write_paused):
+                if not left:
+                    break
+                left -= 1
+                if not self._queue:
+                    self._feed_unread()
+                if self._queue:
+                    self._begin(self._queue.popleft())
+            if self._unread and not self._queue:  # it may hold the rest of the body that is now being read
+                self._feed_unread()
         finally:
             self._advancing = False
-        if self._refusal is not None and self._current is None and not self._closing:
+        if not left:
+            self._advance_soon()  # others have their turn first
+        if self._refusal is not None and self._current is None and not self._queue and not self._closing:
             self._answer_refusal(self._refusal)
         elif self._current is not None or self._queue or self._reader.begun:
             self._rearm()
 
+    def _advance_soon(self) -> None:
+        """Go on in the next turn of the loop; once, however often it is asked for."""
+        if not (self._advancing or self._scheduled):
+            self._scheduled = True
+            self._loop.call_soon(self._advance)
+
     def _begin(self, incoming: Incoming) -> None:
         self._current = incoming
-        if len(self._queue) == _PIPELINE_LIMIT:
-            self._transport.resume_reading()
-        incoming.drive = drive = Drive(self._door.serve(Exchange(incoming.call, incoming.body, incoming.reply)))
+        self._drive = drive = Drive(self._door.serve(incoming))
         drive.step()
+
+    def _left(self) -> None:
+        """The caller left while nobody read from the connection."""
+        self.stop(ClientGone())
+        self.drop()
 
     def _refuse_rest(self, refusal: Refusal) -> None:
         """The bytes that follow cannot be told apart: a body under way breaks off, the refusal is the last answer."""
@@ -313,7 +338,7 @@ class ClientConnection(asyncio.Protocol):
         if newest is not None and not newest.body.complete:
             newest.body.broke_off(refusal)
             self._refusal = None if newest is self._current or newest in self._queue else refusal
-            newest.reply.persist = False
+            newest.reply.last()
 
     def _answer_refusal(self, refusal: Refusal) -> None:
         door = self._door
@@ -331,7 +356,7 @@ class ClientConnection(asyncio.Protocol):
             self._transport.close()
             self._deadline.set(self._limits.write)
         else:
-            self._transport.resume_reading()
+            self._reading.open()
             self._deadline.set(LINGER)
 
     def _allow(self) -> None:

@@ -47,6 +47,10 @@ class HttpReply:
         self.persist = head.keep_alive
         self.feeds_from = line.now_feeds_from
 
+    def last(self) -> None:
+        """The connection carries no request after this one."""
+        self.persist = False
+
     def start(self, status: int, fields: FieldBlock, length: int | None) -> None:
         """Begin; nothing is written yet."""
         self.started = True

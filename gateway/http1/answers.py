@@ -167,7 +167,7 @@ class AnswerReader:
         status = self._parser.get_status_code()
         if status < 200:
             self.interim += 1
-            if status == 101 or self.interim > _INTERIM_LIMIT:
+            if status < 100 or status == 101 or self.interim > _INTERIM_LIMIT:
                 raise UpstreamNonsense(detail=f"unexpected {status}")
             return
         if status > 599:

@@ -195,6 +195,10 @@ class RequestReader:
             self._parser.get_http_version(),
             tuple(self._fields),
         )
+        if head.length != 0 and self._parser.should_upgrade():
+            # llhttp takes such a body for another protocol's bytes; RFC 9110 §7.8 lets a server ignore the upgrade, but
+            # only one that still reads the body.
+            raise BadRequest("A request with a body cannot ask for an upgrade here; leave out 'Upgrade'.")
         self.in_head = False
         self._chunked = head.length is None
         if self._first is None:  # the head that `data` begins with, whatever else is in it

@@ -24,11 +24,14 @@ MAX_PARTS = 1000
 #: Bytes of a value that is looked at; the longest model name has 256.
 MAX_VALUE = 4096
 
+_ESCAPED = 3  # bytes that stand for one in an urlencoded form, at most
+
 _BOUNDARY = re.compile(r"[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]")  # RFC 2046 section 5.1.1
 _PARAMETER = rb';[ \t]*(name|filename\*?)=(?:"((?:[^"\\\r\n]|\\")*)"|([^\s;"]+))[ \t]*'
 _DISPOSITION = re.compile(rb"form-data[ \t]*(?:" + _PARAMETER + rb")+", re.IGNORECASE)
 _NAME = re.compile(_PARAMETER, re.IGNORECASE)
 _CHARSET = re.compile(rb"charset(?![ \t]*=[ \t]*\"?utf-?8\b)", re.IGNORECASE)
+_NOT_WHOLE = "The form does not end with its boundary, or holds something that looks like one."
 _ENCODINGS = frozenset({b"7bit", b"8bit", b"binary"})
 
 
@@ -59,7 +62,8 @@ class _Urlencoded:
         pair = f"{quote_plus(name)}={quote_plus(value)}".encode()
         if name not in self.values:
             return pair + b"&" + self.body if self.body else pair
-        return b"&".join(pair if _pair(old)[0] == name.encode() else old for old in self.body.split(b"&"))
+        wanted = frozenset({name})
+        return b"&".join(old if _wanted(old, wanted) is None else pair for old in self.body.split(b"&"))
 
 
 def _urlencoded(body: bytes, wanted: frozenset[str]) -> _Urlencoded:
@@ -68,23 +72,35 @@ def _urlencoded(body: bytes, wanted: frozenset[str]) -> _Urlencoded:
     if body.count(b"&") >= MAX_PARTS:
         raise TooLarge(f"A form has {MAX_PARTS} fields at most.")
     values: dict[str, str] = {}
-    for key, value in map(_pair, body.split(b"&")):
-        name = key.decode("latin-1")
-        if name in wanted:
-            _add(values, name, value)
+    for pair in body.split(b"&"):
+        name = _wanted(pair, wanted)
+        if name is not None:
+            text = pair.partition(b"=")[2]
+            _require_short(name, len(text), _ESCAPED * MAX_VALUE)
+            _add(values, name, unquote_to_bytes(text.replace(b"+", b" ")))
     return _Urlencoded(body, values)
 
 
-def _pair(text: bytes) -> tuple[bytes, bytes]:
-    key, _, value = text.replace(b"+", b" ").partition(b"=")
-    return unquote_to_bytes(key), unquote_to_bytes(value)
+def _wanted(pair: bytes, wanted: frozenset[str]) -> str | None:
+    """The name of a pair if it is a wanted one. What is longer than any of them could be written is not decoded."""
+    longest = _ESCAPED * max(map(len, wanted), default=0)
+    end = pair.find(b"=", 0, longest + 1)
+    key = pair if end < 0 else pair[:end]
+    if len(key) > longest:
+        return None
+    name = unquote_to_bytes(key.replace(b"+", b" ")).decode("latin-1")
+    return name if name in wanted else None
+
+
+def _require_short(name: str, length: int, most: int = MAX_VALUE) -> None:
+    if length > most:
+        raise BadRequest(f"The value of '{name}' is too long.", param=name)
 
 
 def _add(values: dict[str, str], name: str, value: bytes) -> None:
     if name in values:
         raise AmbiguousModel(f"The form gives '{name}' more than once.", param=name)
-    if len(value) > MAX_VALUE:
-        raise BadRequest(f"The value of '{name}' is too long.", param=name)
+    _require_short(name, len(value))
     try:
         values[name] = value.decode()
     except UnicodeDecodeError as fault:
@@ -117,16 +133,21 @@ def _multipart(boundary: str, body: bytes, wanted: frozenset[str]) -> _Multipart
     mark = b"--" + boundary.encode()
     if not body.startswith(mark + b"\r\n"):
         raise BadRequest("The form does not begin with its boundary.")
+    # Every server has to see the same parts: no line looks like a boundary without being one, nothing follows the last.
+    # Looked at first, since the parser goes through what is only like a boundary byte by byte.
+    end = body.find(b"\r\n" + mark + b"--") + len(mark) + 4
+    lines, plain = body.count(b"\n" + mark), body.count(b"\r\n" + mark + b"\r\n") + 1
+    if lines != plain or body[end : end + 3] not in {b"", b"\r\n"}:
+        raise BadRequest(_NOT_WHOLE)
+    if lines > MAX_PARTS:
+        raise TooLarge(f"A form has {MAX_PARTS} parts at most.")
     parts = _Parts(body, wanted)
     try:
         MultipartParser(boundary, parts.callbacks()).write(body)  # type: ignore[arg-type]
     except FormParserError as fault:
         raise BadRequest("The form is malformed.", detail=str(fault)) from fault
-    # Every server has to see the same parts: no line looks like a boundary without being one, nothing follows the last.
-    end = body.find(b"\r\n" + mark + b"--") + len(mark) + 4
-    lines, plain = body.count(b"\n" + mark), body.count(b"\r\n" + mark + b"\r\n") + 1
-    if not parts.complete or not lines == plain == parts.count or body[end:] not in {b"", b"\r\n"}:
-        raise BadRequest("The form does not end with its boundary, or holds something that looks like one.")
+    if not parts.complete or parts.count != lines:
+        raise BadRequest(_NOT_WHOLE)
     return _Multipart(body, boundary.encode(), parts.values, parts.spans)
 
 
@@ -161,8 +182,6 @@ class _Parts:
 
     def _begin(self) -> None:
         self.count += 1
-        if self.count > MAX_PARTS:
-            raise TooLarge(f"A form has {MAX_PARTS} parts at most.")
         self._headers = []
         self._name = None
 
@@ -197,6 +216,7 @@ class _Parts:
             return
         if self._start < 0:
             raise BadRequest(f"'{self._name}' must not be empty.", param=self._name)
+        _require_short(self._name, self._end - self._start)
         _add(self.values, self._name, self._body[self._start : self._end])
         self.spans[self._name] = (self._start, self._end)
 

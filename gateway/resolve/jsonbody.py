@@ -1,8 +1,10 @@
 """What the top level of a JSON body says, and writing a model name into it without touching another byte.
 
 The parser checks the text and gives the values, but keeps the last of two equal keys. So the members of the top level
-are counted in a skeleton as well: the body with every string cut down to one quote and every container left out, where
-each member has one colon.
+are counted as well, in an outline of the text: the brackets and colons that stand outside of strings. How deep each of
+them stands is summed up from left to right; where nothing is open, each colon is a member.
+Everything here passes over the body a fixed number of times, whatever it holds. The slowest 64 MiB that were found take
+0.6 s, 0.4 s of it in the parser and 0.1 s for the levels: 900 000 long names in an object within the object.
 Knows: RFC 8259, the parser (this file and the identity modules are its only importers on the way of a call).
 Must not know: models, paths, which members matter to whom.
 """
@@ -12,7 +14,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import Any, NamedTuple, cast
 
 import orjson
@@ -24,16 +27,21 @@ MAX_DEPTH = 128
 
 #: Values in a body, so that a body of small values cannot fill the memory: some 64 bytes each while it is looked at.
 MAX_VALUES = 2_000_000
+
+#: Members of the top level; those of the largest known interface are a twentieth of it. Bounds what is done by name.
+MAX_MEMBERS = 1000
+
 _CROWD_POSSIBLE = 1024 * 1024  # bytes from which the values are counted; below, they cannot do harm
 
 #: Bytes up to which counting all members is quicker than telling levels apart; most calls are plain messages.
 _PLAIN_SIZE = 4096
 
 MODEL = "model"
+STREAM = "stream"
 
 
 class Peeked(NamedTuple):
-    """`model` is None when absent. `stream` is True for any value but false and null. `fields`: the whole top level."""
+    """`model` is None when absent. `stream` is False when absent or null. `fields`: the whole top level."""
 
     model: str | None
     stream: bool
@@ -44,13 +52,15 @@ def peek(body: bytes) -> Peeked:
     """Read a request body. Raises `AmbiguousModel` for a repeated model, else `BadRequest`."""
     fields = _object(body)
     pieces = _cut(body)
-    if not _plain(body, pieces, fields) and _count(pieces) != len(fields):
-        raise _fault(body, pieces)
+    if not _plain(body, pieces, fields):
+        _require_unique(body, pieces, len(fields))
     model = fields.get(MODEL)
     if not (isinstance(model, str) and model) and MODEL in fields:
         raise BadRequest("'model' must be a string that is not empty.", param=MODEL)
-    stream = fields.get("stream")
-    return Peeked(model, stream is not None and stream is not False, fields)
+    stream = fields.get(STREAM)
+    if stream is not True and stream is not False and stream is not None:
+        raise BadRequest("'stream' must be true or false.", param=STREAM)
+    return Peeked(model, stream is True, fields)
 
 
 def _plain(body: bytes, pieces: list[bytes], fields: dict[str, Any]) -> bool:
@@ -83,13 +93,14 @@ def rewrite(body: bytes, model: str) -> bytes:
     `body` went through `peek`; every other byte stays.
     """
     text = json.dumps(model, ensure_ascii=False).encode()
-    pieces = _cut(body)
-    names, ends = _names(body, pieces)
-    if MODEL not in names:
-        at = body.index(b"{") + 1
-        return b'%b"model":%b%b%b' % (body[:at], text, b"," if names else b"", body[at:])
-    start = body.index(b'"', ends[names.index(MODEL)] + 1)
-    return body[:start] + text + _STRING.sub(b"", body[start:], count=1)
+    more = b""
+    for name, end in _names(body, _cut(body)):
+        if name == MODEL:
+            start = body.index(b'"', end + 1)
+            return body[:start] + text + _STRING.sub(b"", body[start:], count=1)
+        more = b","
+    at = body.index(b"{") + 1
+    return b'%b"model":%b%b%b' % (body[:at], text, more, body[at:])
 
 
 def load(data: bytes) -> object:
@@ -110,16 +121,16 @@ def _object(body: bytes) -> dict[str, Any]:
     return fields
 
 
-def _nested(depth: int) -> bytes:
-    """A pattern for a container in a skeleton, `depth` deep at most. Possessive: nothing is tried twice."""
-    pattern = rb"[\[{][^\[\]{}]*+[\]}]"
-    for _ in range(depth - 1):
-        pattern = rb"[\[{](?:[^\[\]{}]++|" + pattern + rb")*+[\]}]"
-    return pattern
+# What is left of the text outside of strings, and how many more containers are open behind each byte of that.
+_SHAPE = b"[]{}:"
+_MARKS = _SHAPE + b'"'
+_REST = {kept: bytes(byte for byte in range(256) if byte not in kept) for kept in (_SHAPE, _MARKS)}
+_STEPS = bytes({ord("["): 1, ord("{"): 1, ord("]"): 0xFF, ord("}"): 0xFF}.get(byte, 0) for byte in range(256))
 
+# The level of the top. A byte ends at 255, and so does the sum: too deep stops it at once.
+_TOP = 255 - MAX_DEPTH
+_OPENED = bytes((_TOP, _TOP + 1))
 
-_CONTAINER = re.compile(_nested(MAX_DEPTH))
-_MEMBER = re.compile(rb'[{,]\s*+"\s*+:\s*+(?:[^\s,}\[{]++|' + _nested(MAX_DEPTH) + rb")\s*+")
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 
 
@@ -133,35 +144,57 @@ def _cut(body: bytes) -> list[bytes]:
     return body.split(b'"')
 
 
+def outline(pieces: list[bytes], kept: bytes = _SHAPE) -> bytes:
+    """The brackets and colons within the outermost braces, and with `_MARKS` a quote for each string."""
+    return b'"'.join(pieces[::2]).translate(None, _REST[kept])[1:-1]
+
+
+def levels(steps: Iterable[int]) -> bytes:
+    """Where each step begins, and where the last one ends. Raises `BadRequest` at the first that leads too deep."""
+    try:
+        return bytes(accumulate(steps, initial=_TOP))
+    except ValueError:
+        raise BadRequest(f"The body is nested more than {MAX_DEPTH} deep.") from None
+
+
+def _levels(marks: bytes) -> bytes:
+    """The level before each byte of an outline and behind the last. Raises `BadRequest`."""
+    return levels(memoryview(marks.translate(_STEPS)).cast("b"))
+
+
 def _count(pieces: list[bytes]) -> int:
-    """Members at the top level, -1 when they are nested too deep."""
-    flat = _CONTAINER.sub(b"", b'"'.join(pieces[::2]).strip()[1:-1])
-    return -1 if b"{" in flat or b"[" in flat else flat.count(b":")
+    """Members at the top level: the top is there at first, and again behind each colon and each container closed."""
+    passed = _levels(outline(pieces))
+    return passed.count(_TOP) - passed.count(_OPENED) - 1
 
 
-def _names(body: bytes, pieces: list[bytes]) -> tuple[list[str], list[int]]:
-    """The names of the members in order, and for each the offset of its closing quote."""
-    skeleton = b'"'.join(pieces[::2])
-    at = len(skeleton) - len(skeleton.lstrip())
-    names, ends = [], []
-    string = offset = seen = 0  # strings passed, where in the body they end, how much of the skeleton is behind
-    while (found := _MEMBER.match(skeleton, at)) is not None:
-        at = found.end()
-        skip = skeleton.count(b'"', seen, found.start())
-        for index in range(string, string + skip):
-            offset += len(pieces[2 * index]) + len(pieces[2 * index + 1]) + 2
-        string, seen = string + skip, found.start()
-        start = offset + len(pieces[2 * string])
-        end = start + len(pieces[2 * string + 1]) + 1
-        names.append(cast("str", orjson.loads(body[start : end + 1])))
-        ends.append(end)
-    return names, ends
+def _require_unique(body: bytes, pieces: list[bytes], distinct: int) -> None:
+    count = _count(pieces)
+    if count > MAX_MEMBERS:
+        raise BadRequest(f"The body has more than {MAX_MEMBERS} members.")
+    if count != distinct:
+        raise _repeated(name for name, _ in _names(body, pieces))
 
 
-def _fault(body: bytes, pieces: list[bytes]) -> BadRequest | AmbiguousModel:
-    if _count(pieces) < 0:
-        return BadRequest(f"The body is nested more than {MAX_DEPTH} deep.")
-    repeated = [name for name, times in Counter(_names(body, pieces)[0]).items() if times > 1]
+def _names(body: bytes, pieces: list[bytes]) -> Iterator[tuple[str, int]]:
+    """The members in order: the name of each, and the offset of its closing quote."""
+    marks = outline(pieces, _MARKS)
+    passed = _levels(marks)
+    offset = done = seen = 0  # where in the body the strings that are done with end; how many marks are behind
+    last = at = -1  # the last string before a mark
+    while (at := passed.find(_TOP, at + 1)) >= 0:
+        if marks[at : at + 1] != b":":
+            continue
+        last += marks.count(b'"', seen, at)
+        offset += sum(map(len, pieces[2 * done : 2 * last])) + 2 * (last - done)
+        done, seen = last, at
+        start = offset + len(pieces[2 * last])
+        end = start + len(pieces[2 * last + 1]) + 1
+        yield cast("str", orjson.loads(body[start : end + 1])), end
+
+
+def _repeated(names: Iterable[str]) -> BadRequest | AmbiguousModel:
+    repeated = [name for name, times in Counter(names).items() if times > 1]
     if MODEL in repeated:
         return AmbiguousModel("The body names the model more than once.", param=MODEL)
     return BadRequest("The body gives a member more than once.", detail=f"{len(repeated)} members are repeated")

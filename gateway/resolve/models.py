@@ -12,10 +12,8 @@ from dataclasses import dataclass, field, replace
 from gateway.call import ModelRef, Operation
 from gateway.errors import BadRequest, UnknownModel
 from gateway.pools.backends import Pool
+from gateway.resolve.likeness import ROLES, Names, likenesses
 from gateway.settings import Model
-
-#: What a retriever may put behind an embedding model's name; it goes on to the backend, and means the same model.
-ROLES = ("-query", "-passage")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +59,14 @@ class Face:
 
 
 class Catalogue:
-    """All that is served. Raises `ValueError` for a name that means two models of one protocol."""
+    """All that is served. Raises `ValueError` for a name that means two models of one protocol, or could be made to."""
 
     __slots__ = ("_pools", "faces")
 
     def __init__(self, pools: Iterable[Pool]) -> None:
         self._pools = tuple(pools)
+        for pool in self._pools:
+            _require_unlike(pool)
         prefixes = {"": None} | {pool.settings.prefix: None for pool in self._pools}
         #: Longest prefix first, "" last.
         self.faces = tuple(self._face(prefix) for prefix in sorted(prefixes, key=len, reverse=True))
@@ -93,6 +93,14 @@ class Catalogue:
                 speakers[protocol] = (*speakers.get(protocol, ()), pool)
                 _enter(names.setdefault(protocol, {}), pool, protocol)
         return Face(prefix, pools, names, speakers)
+
+
+def _require_unlike(pool: Pool) -> None:
+    models = pool.settings.models
+    names = [Names(model.name, model.aliases, model.backend_name or model.name) for model in models]
+    for found in likenesses(pool.settings.protocols, names):
+        other = models[found.other].name
+        raise ValueError(f"pool {pool.name}: {found.reached!r} could be reached under the grant for {other!r}")
 
 
 def _enter(names: dict[str, Served], pool: Pool, protocol: str) -> None:

@@ -32,8 +32,11 @@ _KEPT = ("previous_response_id", "conversation")
 
 _WATCHED = frozenset((*_KEPT, *paths.NAMING))
 
-# Form values of `stream` that every server reads as false.
-_FALSE = frozenset({"false", "False", "0"})
+# What servers take for a boolean in a form, in any case; they disagree about everything else.
+_SAID = {
+    **dict.fromkeys(("true", "1", "yes", "on", "t", "y"), True),
+    **dict.fromkeys(("false", "0", "no", "off", "f", "n"), False),
+}
 
 _USAGE: Mapping[tuple[str, Source], UsageKind] = {
     ("openai", Source.JSON): UsageKind.OPENAI,
@@ -131,11 +134,18 @@ async def from_form(ask: Ask, body: Body) -> Resolved:
         raise BadRequest(f"'{name}' names no model.", param=name)
     served = _served(ask, asked)
     _refuse_others(form.values, served.sent)
-    streamed = ask.row.starred and form.values.get("stream", "false") not in _FALSE
+    streamed = _streamed(form.values) and ask.row.starred
     payload = content
     if asked != served.sent and not (voiced and asked is None):  # a voice cannot be made up; its server has one model
         payload = form.rewritten(name, served.sent + dot + rest)
     return _with_body(ask, served, Operation.STREAM if streamed else _operation(ask.row), payload)
+
+
+def _streamed(values: Mapping[str, str]) -> bool:
+    said = _SAID.get(values.get("stream", "false").lower())
+    if said is None:
+        raise BadRequest("'stream' must be true or false.", param="stream")
+    return said
 
 
 async def from_path(ask: Ask, body: Body) -> Resolved:

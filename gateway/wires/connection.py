@@ -65,8 +65,8 @@ class Connection(asyncio.Protocol):
     """Implements `exchange.Sink` for the request's body and `exchange.Flow` for the answer's."""
 
     __slots__ = (
-        "_after_target", "_answer", "_before_target", "_begun", "_broke", "_chunks", "_deadline", "_full",
-        "_gone", "_known", "_loop", "_moment", "_outbound", "_paused", "_reader", "_sending", "_settled", "_source",
+        "_after_target", "_answer", "_before_target", "_begun", "_broke", "_chunks", "_deadline", "_full", "_gone",
+        "_known", "_loop", "_moment", "_outbound", "_owed", "_paused", "_reader", "_sending", "_settled", "_source",
         "_state", "_transport", "_until", "_used", "_whole", "backend",
     )  # fmt: skip
 
@@ -98,6 +98,7 @@ class Connection(asyncio.Protocol):
         self._reader: AnswerReader | None = None
         self._source: Flow | None = None
         self._chunks: bytearray | None = None
+        self._owed = 0
         self._sending = False
         self._broke: Refusal | None = None
         self._full = False
@@ -160,6 +161,7 @@ class Connection(asyncio.Protocol):
         if self._state is not _State.BUSY:
             return
         if self._chunks is None:
+            self._owed -= len(piece)
             self._transport.write(piece)
         else:
             self._chunks += piece
@@ -172,6 +174,9 @@ class Connection(asyncio.Protocol):
         if self._state is _State.BUSY:
             if self._chunks is not None:
                 self._write_chunk(heads.LAST_CHUNK)
+            elif self._owed:
+                self._fail(UpstreamBroke(detail="the body that was announced did not come"))
+                return
             self._sending = False
 
     def failed(self, refusal: Refusal) -> None:
@@ -231,8 +236,8 @@ class Connection(asyncio.Protocol):
             started = reader is not None and reader.started and not isinstance(refusal, UpstreamBusy)
             self._fail(_truncated(refusal) if started and not isinstance(refusal, Truncated) else refusal)
             return
-        if not self._paused:
-            self._wait()
+        if reader.started and not self._paused:
+            self._deadline.set(outbound.idle)
 
     def _unasked(self) -> None:
         """RFC 9112 §9.2: bytes that nobody asked for are never the next caller's answer."""
@@ -300,6 +305,7 @@ class Connection(asyncio.Protocol):
         )
         self._transport.write(b"".join(parts))
         self._chunks = bytearray() if length is None else None
+        self._owed = length or 0
         self._sending = True
         self._source = source = outbound.body.stream(self, outbound.limit)
         if self._full:  # what had waited filled the buffer before there was anybody to pause

@@ -115,13 +115,63 @@ async def test_backends_are_not_asked_one_after_the_other(
     assert all(line.endswith(": no answer in time") for line in lines)
 
 
-async def test_when_all_is_well_nothing_is_said(
-    site: Site, certificates: Paths, capsys: pytest.CaptureFixture[str]
-) -> None:
+def checked(gateway: Gateway, capsys: pytest.CaptureFixture[str]) -> tuple[str, list[str]]:
+    """What `check` has to say of files that are good, and the warnings along with it."""
+    assert check.run(argparse.Namespace(config=gateway.config_file, root=None, online=False)) == 0
+    said = capsys.readouterr()
+    return said.out, said.err.splitlines()
+
+
+def test_when_all_is_well_nothing_is_said(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     gateway = site(pool("nim", ["m"], f"http://127.0.0.1:{free_port()}"))
-    args = argparse.Namespace(config=gateway.config_file, root=None, online=False)
-    assert await asyncio.to_thread(check.run, args) == 0
-    assert capsys.readouterr() == (
-        f"{gateway.config_file}: good (1 pools, 1 models, 1 rules, 1 identity providers)\n",
-        "",
+    assert checked(gateway, capsys) == (
+        f"{gateway.config_file}: good (1 pool, 1 model, 1 rule, 1 identity provider)\n",
+        [],
     )
+
+
+def test_what_is_hardly_meant_is_a_warning_and_all_is_good_nevertheless(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gateway = site(pool("a", ["m"], "http://127.0.0.1:1"), pool("b", ["n", "o"], "http://127.0.0.1:1"))
+    gateway.write_rules([allow("typo", ["M"]), allow("good", ["m"])])
+    (gateway.policies / "more.yml").touch()
+    out, warnings = checked(gateway, capsys)
+    assert out.endswith(": good (2 pools, 3 models, 2 rules, 1 identity provider)\n")
+    typo, unopened, unread = warnings
+    assert typo.startswith(f"warning: {gateway.policies}/rules.yaml:3: rule typo: ")
+    assert unopened.startswith("warning: pool b: ")
+    assert unread.startswith(f"warning: {gateway.policies}/more.yml: ")
+
+
+def run(command: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "gateway", command, *map(str, words)]
+    return subprocess.run(line, cwd=ROOT, check=False, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("command", ["check", "serve"])
+def test_the_configuration_is_looked_for_under_the_root(site: Site, tmp_path: Path, command: str) -> None:
+    gateway = site(pool("nim", ["m"], "http://127.0.0.1:1"))
+    gateway.config["pools"][0]["balance"] = "magic"
+    gateway.write_config()
+    (tmp_path / "config").mkdir()
+    (tmp_path / "gateway.yaml").rename(tmp_path / "config" / "gateway.yaml")
+    for config in ([], ["--config", "config/gateway.yaml"], ["--config", tmp_path / "config" / "gateway.yaml"]):
+        done = run(command, "--root", tmp_path, *config)
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"{tmp_path}/config/gateway.yaml:")
+        assert "unknown way to balance" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["check", "serve"])
+@pytest.mark.parametrize("root", ["nowhere", "file"])
+def test_a_root_that_is_no_folder_is_one_clear_line(tmp_path: Path, command: str, root: str) -> None:
+    (tmp_path / "file").touch()
+    done = run(command, "--root", tmp_path / root)
+    assert done.returncode == 2
+    assert done.stderr == f"nim-gateway: --root {tmp_path / root} is not a folder\n"
+
+
+@pytest.mark.parametrize("command", ["check", "serve"])
+def test_help_says_which_configuration_is_read_when_none_is_named(command: str) -> None:
+    assert "(default: config/gateway.yaml)" in " ".join(run(command, "--help").stdout.split())

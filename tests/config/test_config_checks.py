@@ -110,6 +110,21 @@ ONE_MISTAKE = {
         "{name: llama, aliases: [llama]}",
         "'llama' is a model or alias of pool 'llama'",
     ),
+    "reached in a role": (
+        "{name: llama}",
+        "{name: llama}, {name: secret, backend_name: llama-query}",
+        "'llama-query' is also 'llama' with '-query' behind it, which the grant for model 'llama' covers",
+    ),
+    "reached by name in a role": (
+        "{name: llama}",
+        "{name: llama-passage}, {name: x, aliases: [llama]}",
+        "'llama-passage' is also 'llama' with '-passage' behind it, which the grant for model 'x' covers",
+    ),
+    "reached as a speaker": (
+        "[openai]\n    models: [{name: llama}]",
+        "[speech-http]\n    models: [{name: llama}, {name: llama.one}]",
+        "'llama.one' is also 'llama' with '.one' behind it",
+    ),
     "introspection": ("      audience", "      introspection: {client_id: a}\n      audience", "not built yet"),
     "verify": ("      audience", "      verify: both\n      audience", "introspection is not built yet"),
     "groups_from": ("      audience", "      groups_from: directory\n      audience", "not built yet"),
@@ -188,3 +203,10 @@ def test_pools_whose_paths_name_no_model_need_a_prefix_each(write: Write, protoc
     taken(write(text.replace("  - name: second", "  - prefix: /b\n    name: second")))
     same = refused(write(text.replace("  - name: second", "  - prefix: /a\n    name: second")))
     assert "under this prefix already" in same[0]
+
+
+def test_a_model_within_reach_of_another_is_told_where_its_name_stands(write: Write) -> None:
+    models = "[{name: llama}, {name: secret, backend_name: llama-query}]"
+    (line,) = refused(write(MINIMAL.replace("[{name: llama}]", models)))
+    row, column = (int(number) for number in line.split(":")[:2])
+    assert MINIMAL.replace("[{name: llama}]", models).splitlines()[row - 1][column - 1 :].startswith("backend_name")

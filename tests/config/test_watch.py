@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.config.watch import Settling, Watcher, contents
+from gateway.config.watch import UNKNOWN, Content, Pace, Settling, Watcher, contents
 
-QUICK = 0.02  # seconds between two reads here
+QUICK = Pace(0.02, 0.03, 0.05)
+SLOW = Pace(0.02, 600, 600)  # no change is told
 LIVE = 2.0  # seconds in which a change must be told
 
 
@@ -33,9 +34,9 @@ class CountingPath(type(Path())):  # type: ignore[misc]
 class Told:
     """Counts what a watcher of `paths` tells."""
 
-    def __init__(self, *paths: Path) -> None:
+    def __init__(self, *paths: Path, pace: Pace = QUICK) -> None:
         self._counting = CountingPath(paths[0].parent / "missing")
-        self.watcher = Watcher(self._with(paths), QUICK)
+        self.watcher = Watcher(contents(self._with(paths)), pace)
         self.count = 0
         self._news = asyncio.Event()
 
@@ -50,14 +51,15 @@ class Told:
         await asyncio.wait_for(self._news.wait(), LIVE)
 
     def set_paths(self, *paths: Path) -> None:
-        self.watcher.set_paths(self._with(paths))
+        told = self.watcher.told
+        self.watcher.set_files({path: told.get(path) or contents([path])[path] for path in self._with(paths)})
 
     async def reads(self) -> None:
-        """Let it read three times at least, one more than it takes to tell a change."""
-        enough = self._counting.looks + 8  # a read looks twice at most, and one may be under way
+        """Let it read five times at least, one more than it takes to tell a change."""
+        enough = self._counting.looks + 12  # a read looks twice at most, and one may be under way
         async with asyncio.timeout(LIVE):
             while self._counting.looks < enough:  # noqa: ASYNC110  the reads are in a thread and tell nobody
-                await asyncio.sleep(QUICK / 4)
+                await asyncio.sleep(QUICK.interval / 4)
 
     def _with(self, paths: tuple[Path, ...]) -> list[Path]:
         return [*paths, self._counting]
@@ -196,35 +198,141 @@ async def test_a_change_during_a_change_of_paths_is_not_lost(tmp_path: Path) -> 
         task.cancel()
 
 
-STATES = st.lists(st.binary(min_size=1, max_size=1), max_size=30)
+async def test_what_changed_after_it_was_read_is_told(tmp_path: Path) -> None:
+    """A watcher begins with what was read, not with what is there when it begins."""
+    path = tmp_path / "a.yaml"
+    path.write_text("read")
+    read = contents([path])
+    path.write_text("changed at once")
+    for known in (read, {path: UNKNOWN}):
+        async with asyncio.timeout(LIVE):
+            await anext(Watcher(known, QUICK).changes())
+
+
+async def test_whoever_asks_is_told_although_nothing_changed_and_once(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("same")
+    told = Told(path)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(told.run())
+        told.watcher.ask()
+        await told.more()
+        await told.reads()
+        assert told.count == 1
+        task.cancel()
+
+
+async def test_who_asks_does_not_wait_for_the_next_look(tmp_path: Path) -> None:
+    watcher = Watcher(contents([tmp_path / "a.yaml"]), Pace(interval=600))
+    watcher.ask()
+    async with asyncio.timeout(LIVE):
+        await anext(watcher.changes())
+
+
+async def test_who_asks_amid_a_change_waits_until_it_has_rested(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("old")
+    told = Told(path, pace=SLOW)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(told.run())
+        path.write_text("ne")
+        for _ in range(3):
+            told.watcher.ask()
+            await told.reads()
+        assert told.count == 0
+        path.write_text("old")
+        await told.more()
+        task.cancel()
+
+
+PATH = Path("a")
+PLACES = [(1, 1), (1, 2)]
+STATES = st.lists(
+    st.tuples(st.sampled_from("ABC"), st.sampled_from(PLACES), st.integers(1, 20), st.booleans()), max_size=30
+)
+
+
+def holding(text: str, place: tuple[int, int] = PLACES[0]) -> dict[Path, Content]:
+    return {PATH: Content(text.encode(), {"a": (text.encode(), place)})}
 
 
 @given(STATES)
-def test_a_change_is_told_only_when_two_reads_agree(states: list[bytes]) -> None:
-    """B095: a file that is still being written looks different each time."""
-    path = Path("a")
-    settling = Settling({path: b"start"})
-    told, before = b"start", b"start"
-    for state in states:
-        expected = state == before and state != told
-        assert settling.see({path: state}) is expected
-        told, before = (state if expected else told), state
+def test_a_change_is_told_only_when_it_has_rested(states: list[tuple[str, tuple[int, int], int, bool]]) -> None:
+    """B095: a file that is still being written looks different each time, or rests for less than a moment."""
+    pace = Pace(1, 5, 9)
+    settling = Settling(holding("A"), pace)
+    told, before, since, clock = "A", "A", 0, 0
+    for text, place, passed, asked in states:
+        clock += passed
+        seen = settling.see(holding(text, place), clock, clock, asked=asked)
+        if seen and text != told:
+            assert text == before
+            assert clock - since >= pace.whole
+        if seen and text == told:
+            assert asked
+            assert text == before
+        if text == before and (asked if text == told else clock - since >= pace.written):
+            assert seen, "never is a change held up for ever"
+        since = since if text == before else clock
+        told, before = (text if seen else told), text
 
 
-async def test_a_file_written_slowly_is_told_once_it_rests(tmp_path: Path) -> None:
-    path = tmp_path / "policy.yaml"
-    path.write_text("")
-    reads = Settling(contents([path]))
-    told = []
-    for length in range(1, 20):
-        path.write_text("x" * length)
-        told.append(reads.see(contents([path])))
-    assert not any(told)
-    assert reads.see(contents([path]))
+def rested(settling: Settling, now: dict[Path, Content]) -> float:
+    """Seconds after the first look at `now` when it is told."""
+    settling.see(now, 100.0, 100.0)
+    return next(step / 4 for step in range(1, 100) if settling.see(now, 100 + step / 4, 100 + step / 4))
+
+
+def test_what_took_the_place_of_a_file_is_whole_sooner_than_what_was_written_in_it() -> None:
+    """B095: half of a rewritten policy may hold all that allows and nothing that denies."""
+    assert rested(Settling(holding("AB", PLACES[0]), Pace()), holding("CD", PLACES[1])) == 1.0
+    assert rested(Settling(holding("AB"), Pace()), {PATH: Content(b"gone")}) == 1.0
+    assert rested(Settling(holding("AB"), Pace()), holding("A")) == 1.5
+    assert rested(Settling({PATH: Content(b"none")}, Pace()), holding("A")) == 1.5
+
+
+def test_a_file_that_is_written_on_after_it_took_the_place_of_another_is_not_whole() -> None:
+    settling = Settling(holding("AB", PLACES[0]), Pace())
+    settling.see(holding("C", PLACES[1]), 1.0, 1.0)
+    assert rested(settling, holding("CD", PLACES[1])) == 1.5
+
+
+def test_the_time_that_a_slow_look_takes_is_no_rest() -> None:
+    settling = Settling(holding("A"), Pace())
+    assert not settling.see(holding("B"), 0.0, 5.0)
+    assert not settling.see(holding("B"), 5.1, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "written"),
+    [
+        (lambda path: path.write_text("new"), True),
+        (lambda path: path.write_text("ol"), True),
+        (by_rename, False),
+        (lambda path: path.unlink(), False),
+        (lambda path: path.with_name("b.yaml").write_text("more"), True),
+    ],
+)
+def test_a_file_written_in_place_is_told_from_one_put_in_its_place(
+    tmp_path: Path, change: Callable[[Path], None], written: bool
+) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text("old")
+    before = contents([tmp_path])[tmp_path]
+    change(path)
+    now = contents([tmp_path])[tmp_path]
+    assert now != before
+    assert now.written_since(before) is written
+
+
+def test_a_change_leaves_time_to_be_read_within_two_seconds() -> None:
+    for rest in (Pace().whole, Pace().written):
+        looks = -(-rest // Pace().interval)
+        assert (looks + 1) * Pace().interval <= LIVE - 0.25
 
 
 def digest(path: Path) -> bytes:
-    return contents([path])[path]
+    return contents([path])[path].digest
 
 
 def test_a_digest_tells_names_order_and_absence_apart(tmp_path: Path) -> None:

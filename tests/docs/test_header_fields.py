@@ -34,11 +34,18 @@ def text(names: frozenset[bytes] | tuple[bytes, ...], end: str = "") -> set[str]
         ("they belong to one connection", text(headers._HOP_BY_HOP)),
         ("who the caller is, as the caller tells it; read here or not believed", text(headers._IDENTITY)),
         ("they steer an engine past the gateway", text(headers._ENGINE)),
-        ("all that begin so", text(headers._PREFIXES, "*")),
+        ("what proxies say of the caller: all that begin so", text(headers._IDENTITY_PREFIXES, "*")),
+        ("another path or method than the one that was checked: all that begin so", text(headers._PATH_PREFIXES, "*")),
+        ("they steer an engine: all that begin so", text(headers._ENGINE_PREFIXES, "*")),
+        ("credentials: all that end so", {f"*{end.decode()}" for end in headers._CREDENTIAL_SUFFIXES}),
     ],
 )
 def test_the_page_names_each_field_of_a_request_that_stays_behind(why: str, fields: set[str]) -> None:
     assert rows(OF_REQUESTS)[why] == fields
+
+
+def test_the_page_names_each_family_of_a_request_that_stays_behind() -> None:
+    assert set(headers._PREFIXES) == {*headers._IDENTITY_PREFIXES, *headers._PATH_PREFIXES, *headers._ENGINE_PREFIXES}
 
 
 def test_the_page_names_each_field_of_an_answer_that_stays_behind() -> None:

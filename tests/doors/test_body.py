@@ -172,3 +172,34 @@ def test_a_body_that_breaks_off_fails_whoever_reads_it() -> None:
     streamed.broke_off()
     assert isinstance(drain.refused, BadRequest)
     assert not drain.ended
+
+
+def test_a_body_that_broke_off_before_anybody_read_it_is_refused_and_not_waited_for() -> None:
+    body = IncomingBody(None, Faucet(), None)
+    body.arrived(b"12")
+    body.broke_off()
+
+    assert isinstance(Reading(body).begin().refused, BadRequest)
+
+
+@pytest.mark.parametrize("came", [b"", b"four", b"sixsix"])
+def test_an_end_before_or_behind_the_announced_length_is_no_end(came: bytes) -> None:
+    body = IncomingBody(5, Faucet(), None)
+    if came:
+        body.arrived(came)
+    body.finished()
+
+    assert not body.complete
+    assert isinstance(Reading(body).begin().refused, BadRequest)
+
+
+@given(st.lists(st.binary(min_size=1, max_size=3), min_size=1, max_size=300))
+def test_small_pieces_are_joined_and_kept_in_order(pieces: list[bytes]) -> None:
+    body = IncomingBody(None, Faucet(), None)
+    for piece in pieces:
+        body.arrived(piece)
+    body.arrived(b"x" * 5000)
+    body.arrived(b"end")
+    body.finished()
+
+    assert Reading(body, limit=10_000).begin().got == b"".join(pieces) + b"x" * 5000 + b"end"

@@ -313,3 +313,10 @@ def test_whole_requests_in_one_piece_each_read_as_if_they_were_parsed(requests: 
     assert [head.fields[1:] for head in together.heads if head.length is None] == [
         story.heads[0].fields[1:] for story in alone if story.heads[0].length is None
     ]
+
+
+@pytest.mark.parametrize("framing", ["Content-Length: 3", "Transfer-Encoding: chunked"])
+def test_an_upgrade_with_a_body_is_refused(framing: str) -> None:
+    """The parser would take the body for another protocol's bytes, and the backend would wait for it."""
+    with pytest.raises(BadRequest):
+        read(request("POST / HTTP/1.1", "Connection: keep-alive, Upgrade", "Upgrade: x", framing, body=b"abc"))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tracemalloc
+from collections.abc import Callable, Mapping
 from email import message_from_bytes
+from functools import partial
 from urllib.parse import parse_qsl, urlencode
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from python_multipart.multipart import MultipartParser
 
 from gateway.errors import AmbiguousModel, BadRequest, Refusal, TooLarge
 from gateway.resolve.formbody import MAX_PARTS, MAX_VALUE, Form, read
@@ -190,6 +193,69 @@ def test_an_urlencoded_form_is_read_and_written_as_other_parsers_do(fields: list
 def test_a_repeated_urlencoded_model_is_ambiguous(body: bytes) -> None:
     with pytest.raises(AmbiguousModel):
         read(URLENCODED, body, WANTED)
+
+
+def test_only_the_values_that_are_asked_for_are_decoded() -> None:
+    """Decoding a crowd of escapes costs some 80 times their size in memory."""
+    noise = b"%41" * 300_000
+    for body in (
+        b"model=small&a=" + noise,
+        noise + b"=1&model=small",
+        noise + b"&model=small",
+        b"%6dodel=small&mode%6C" + noise + b"=1",
+    ):
+        assert memory(partial(read, URLENCODED, body, WANTED)) < 4 * len(body)
+        assert read(URLENCODED, body, WANTED).values == {"model": "small"}
+        after = read(URLENCODED, body, WANTED).rewritten("model", "big")
+        assert read(URLENCODED, after, WANTED).values == {"model": "big"}
+        assert after.count(noise) == 1
+
+
+def test_a_value_that_is_too_long_is_refused_before_it_is_decoded() -> None:
+    body = b"model=" + b"%41" * 300_000
+
+    def refusal() -> None:
+        with pytest.raises(BadRequest, match="too long"):
+            read(URLENCODED, body, WANTED)
+
+    assert memory(refusal) < 4 * len(body)
+    longest = b"model=" + b"%41" * MAX_VALUE
+    assert read(URLENCODED, longest, WANTED).values == {"model": "A" * MAX_VALUE}
+    for more in (b"%41", b"A"):
+        with pytest.raises(BadRequest, match="too long"):
+            read(URLENCODED, b"model=" + b"A" * MAX_VALUE + more, WANTED)
+
+
+def memory(step: Callable[[], object]) -> int:
+    """The most bytes that a step holds at once."""
+    tracemalloc.start()
+    try:
+        step()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@given(st.sampled_from(["model", "stream", "mod el", "mode", "modelmodel"]), st.integers(0, 2**16 - 1))
+def test_a_wanted_name_is_found_however_it_is_escaped(name: str, escaped: int) -> None:
+    key = "".join(f"%{ord(c):02x}" if escaped >> i & 1 or c == " " else c for i, c in enumerate(name))
+    seen = read(URLENCODED, f"a=b&{key}=x%2By+z".encode(), WANTED).values
+    assert seen == ({name: "x+y z"} if name in WANTED else {})
+
+
+def test_lines_that_look_like_a_boundary_never_reach_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes through them byte by byte."""
+    written: list[int] = []
+    monkeypatch.setattr(MultipartParser, "write", lambda _, data: written.append(len(data)))
+    for body in (
+        parts((FILE, b"\r\n--boX" * 500), (field("model"), b"small")),
+        parts((FILE, b"\r\n--bo " * 500), (field("model"), b"small")),
+        parts((field("model"), b"small")) + b"x" * 10_000,
+        parts(*[(field("x"), b"1")] * (MAX_PARTS + 1)),
+    ):
+        with pytest.raises((BadRequest, TooLarge)):
+            form(body)
+    assert written == []
 
 
 def test_a_semicolon_that_some_servers_split_at_is_refused() -> None:

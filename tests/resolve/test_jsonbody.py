@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gateway.errors import AmbiguousModel, BadRequest
-from gateway.resolve.jsonbody import MAX_DEPTH, MAX_VALUES, peek, rewrite
+from gateway.resolve.jsonbody import MAX_DEPTH, MAX_MEMBERS, MAX_VALUES, levels, outline, peek, rewrite
 
 KEYS = ["model", "messages", "stream", "m", "", 'q"uote', "back\\slash", "é", "mod", "a/b", "\u2028", "model\x00"]
 texts = st.one_of(
@@ -78,13 +79,17 @@ def test_a_body_is_read_as_an_independent_parser_reads_it(body: bytes) -> None:
     if names.count("model") > 1:
         with pytest.raises(AmbiguousModel):
             peek(body)
-    elif len(set(names)) < len(names) or ("model" in top and not (isinstance(top["model"], str) and top["model"])):
+    elif (
+        len(set(names)) < len(names)
+        or ("model" in top and not (isinstance(top["model"], str) and top["model"]))
+        or not isinstance(top.get("stream"), bool | None)
+    ):
         with pytest.raises(BadRequest):
             peek(body)
     else:
         seen = peek(body)
         assert seen.model == top.get("model")
-        assert seen.stream == (top.get("stream") is not None and top.get("stream") is not False)
+        assert seen.stream is bool(top.get("stream"))
 
 
 @given(bodies(), st.sampled_from(["small", "nv/embed", 'q"\\', "é"]))
@@ -143,22 +148,17 @@ def test_a_model_that_is_no_name_is_refused_and_the_field_is_named(value: str) -
     assert caught.value.param == "model"
 
 
-@pytest.mark.parametrize(
-    ("value", "stream"),
-    [
-        ("true", True),
-        ("1", True),
-        ("0", True),
-        ('"false"', True),
-        ("[]", True),
-        ('""', True),
-        ("0.0", True),
-        ("false", False),
-        ("null", False),
-    ],
-)
-def test_any_value_of_stream_but_false_and_null_counts_as_streaming(value: str, stream: bool) -> None:
+@pytest.mark.parametrize(("value", "stream"), [("true", True), ("false", False), ("null", False)])
+def test_a_stream_is_asked_for_with_true(value: str, stream: bool) -> None:
     assert peek(b'{"stream":%b}' % value.encode()).stream is stream
+    assert peek(b"{}").stream is False
+
+
+@pytest.mark.parametrize("value", ["1", "0", "0.0", '"true"', '"false"', '"no"', '""', "[]", "[false]", "{}"])
+def test_a_stream_that_engines_could_read_either_way_is_refused_and_the_field_is_named(value: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        peek(b'{"model":"small","stream":%b}' % value.encode())
+    assert caught.value.param == "stream"
 
 
 def test_nesting_is_bounded_and_the_bound_is_exact() -> None:
@@ -169,6 +169,63 @@ def test_nesting_is_bounded_and_the_bound_is_exact() -> None:
     for depth in (MAX_DEPTH + 1, 1000, 100_000):
         with pytest.raises(BadRequest):
             peek(nested(depth))
+
+
+@given(st.lists(st.sampled_from([1, 2, MAX_DEPTH // 2, MAX_DEPTH - 1, MAX_DEPTH, MAX_DEPTH + 1, 300]), max_size=3))
+def test_the_deepest_place_counts_wherever_it_is_and_whatever_it_is_made_of(depths: list[int]) -> None:
+    inner = b",".join(b'[{" [{":' * (depth // 2) + b"1" + b"}]" * (depth // 2) for depth in depths)
+    body = b'{"pad":"' + b"x" * 5000 + b'","model":"m","a":{"b":[' + inner + b"]}}"
+    if max(depths, default=0) // 2 * 2 + 2 > MAX_DEPTH:
+        with pytest.raises(BadRequest, match=str(MAX_DEPTH)):
+            peek(body)
+    else:
+        assert peek(body).model == "m"
+
+
+def test_only_brackets_and_colons_are_weighed_however_much_lies_between_them() -> None:
+    between = b" \n" * 50_000 + b'0.1234567890,"[:{\\"",' + b"\t" * 100_000
+    body = b'{"model":"small","a":' + b"[" * 400 + between * 20 + b"1" + b"[" * 200 + b"]" * 600 + b"}"
+    assert outline(body.replace(b'\\"', b"..").split(b'"')) == b"::" + b"[" * 600 + b"]" * 600
+
+
+def test_what_is_too_deep_is_given_up_at_the_first_bracket_too_many() -> None:
+    seen = []
+
+    def steps() -> Iterator[int]:
+        for number in range(10_000):
+            seen.append(number)
+            yield 1
+
+    with pytest.raises(BadRequest):
+        levels(steps())
+    assert len(seen) == MAX_DEPTH + 1
+
+
+def test_no_mark_is_weighed_twice_even_when_all_but_the_last_bracket_fit() -> None:
+    weighed = []
+
+    def steps() -> Iterator[int]:
+        for step in [*[1] * 100, *[-1, 1] * 1000, *[1] * (MAX_DEPTH - 100), *[-1] * MAX_DEPTH]:
+            weighed.append(step)
+            yield step
+
+    assert len(levels(steps())) == len(weighed) + 1
+
+
+def test_more_members_than_any_interface_has_are_refused_before_their_names_are_looked_at() -> None:
+    def crowded(members: int, last: bytes = b"") -> bytes:
+        return b"{" + b",".join(b'"member%06d":1' % number for number in range(members)) + last + b"}"
+
+    assert peek(crowded(MAX_MEMBERS)).model is None
+    for body in (
+        crowded(MAX_MEMBERS + 1),
+        crowded(MAX_MEMBERS, b',"member000001":1'),
+        b'{"a":1' + b',"a":1' * 5000 + b"}",
+    ):
+        with pytest.raises(BadRequest, match=str(MAX_MEMBERS)):
+            peek(body)
+    with pytest.raises(BadRequest, match="more than once"):
+        peek(crowded(MAX_MEMBERS - 1, b',"member000001":1'))
 
 
 def test_a_repeated_model_behind_a_value_that_is_too_deep_is_not_overlooked() -> None:

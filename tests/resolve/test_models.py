@@ -66,7 +66,7 @@ def test_the_role_of_an_embedding_is_set_aside_for_the_grant_and_sent_on(asked: 
 
 
 def test_a_model_whose_own_name_ends_like_a_role_is_itself() -> None:
-    face = Catalogue(built(pool("p", ("openai",), (Model("e-query"), Model("e"))))).face("/")
+    face = Catalogue(built(pool("p", ("openai",), (Model("e-query"), Model("f"))))).face("/")
     assert face.in_role("openai", "e-query").name == "e-query"
     with pytest.raises(UnknownModel):
         face.in_role("openai", "e-query-query-passage")
@@ -104,6 +104,23 @@ def test_the_longest_prefix_wins() -> None:
 def test_a_name_that_means_two_models_is_a_mistake(models: tuple[Model, ...]) -> None:
     with pytest.raises(ValueError, match="'a'"):
         Catalogue(built(pool("p", ("openai",), models)))
+
+
+@pytest.mark.parametrize(
+    "models",
+    [
+        (Model("e"), Model("secret", backend_name="e-query")),
+        (Model("secret", backend_name="e-passage"), Model("e")),
+        (Model("e", aliases=("a",)), Model("e-query")),
+        (Model("x", aliases=("e",)), Model("secret", backend_name="e-query")),
+        (Model("x", backend_name="e"), Model("secret", backend_name="e-query")),
+        (Model("x", backend_name="e"), Model("e-query", backend_name="y")),
+    ],
+)
+def test_a_model_that_another_ones_grant_would_reach_in_a_role_is_a_mistake(models: tuple[Model, ...]) -> None:
+    with pytest.raises(ValueError, match="under the grant"):
+        Catalogue(built(pool("p", ("openai",), models)))
+    Catalogue(built(pool("p", ("kserve",), models)))  # no roles there
 
 
 def test_one_name_may_serve_two_protocols_or_stand_under_two_prefixes() -> None:

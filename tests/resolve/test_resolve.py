@@ -23,9 +23,7 @@ def test_a_chat_is_sent_on_byte_for_byte() -> None:
     assert found.usage is UsageKind.OPENAI
 
 
-@pytest.mark.parametrize(
-    ("stream", "operation"), [(True, "stream"), (1, "stream"), ("false", "stream"), (None, "infer"), (False, "infer")]
-)
+@pytest.mark.parametrize(("stream", "operation"), [(True, "stream"), (None, "infer"), (False, "infer")])
 def test_a_streamed_chat_needs_the_stream_operation(stream: object, operation: str) -> None:
     found = asked(SITE_RESOLVER, call(CHAT), chat(model="small", stream=stream))
     assert found.needs == (ModelRef("small", Operation(operation)),)
@@ -209,13 +207,29 @@ def form(**fields: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("stream", "operation"), [("true", "stream"), ("1", "stream"), ("false", "infer"), ("no", "stream")]
+    ("stream", "operation"),
+    [
+        *((said, "stream") for said in ("true", "True", "1", "yes", "YES", "on", "t", "y")),
+        *((said, "infer") for said in ("false", "FALSE", "0", "no", "No", "off", "f", "n")),
+    ],
 )
 def test_a_transcription_names_its_model_in_a_form(stream: str, operation: str) -> None:
     body = form(model="tiny", stream=stream)
     found = asked(SITE_RESOLVER, call("/v1/audio/transcriptions", fields=FORM), body)
     assert found.needs == (ModelRef("small", Operation(operation)),)
     assert found.payload == body.replace(b"tiny", b"small")
+
+
+@pytest.mark.parametrize("stream", ["2", "00", "null", "None", "tru", "true ", " ", "ye\u017f", "0.0", "[]"])
+def test_a_form_whose_stream_is_no_boolean_is_refused_and_the_field_is_named(stream: str) -> None:
+    for path in ("/v1/audio/transcriptions", "/v1/images/edits"):
+        assert refused(BadRequest, path, form(model="tiny", stream=stream), fields=FORM).param == "stream"
+
+
+@pytest.mark.parametrize("stream", [0, 1, "", "false", "no", []])
+def test_a_chat_whose_stream_is_no_boolean_is_refused_on_every_route(stream: object) -> None:
+    for path in (CHAT, "/v1/embeddings", "/v1/messages"):
+        assert refused(BadRequest, path, chat(model="small", stream=stream)).param == "stream"
 
 
 def test_a_form_has_no_second_place_for_a_model() -> None:

@@ -1,0 +1,46 @@
+"""What a connection needs of the door that let it in.
+
+Knows: the limits of a connection. Must not know: how a door listens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from gateway.call import Outcome
+from gateway.doors.body import IncomingBody, WholeBody
+from gateway.doors.reply import HttpReply
+from gateway.exchange import Exchange, Serve
+from gateway.settings import Network, Timeouts
+
+
+@dataclass(frozen=True, slots=True)
+class DoorSettings:
+    """`header`: bytes of a request header."""
+
+    header: int
+    timeouts: Timeouts
+    trusted_proxies: tuple[Network, ...]
+
+
+class Door(Protocol):
+    """Serves, accounts, and counts its connections. `draining`: each answer is the last of its connection."""
+
+    serve: Serve
+    settings: DoorSettings
+    draining: bool
+
+    def account(self, outcome: Outcome, /) -> None: ...
+    def new_id(self) -> str: ...
+    def entered(self, connection: Any) -> None: ...
+    def gone(self, connection: Any) -> None: ...
+
+
+class Incoming(Exchange):
+    """An exchange of this door: a request on a connection, from its head to its answer."""
+
+    __slots__ = ()
+
+    body: IncomingBody | WholeBody
+    reply: HttpReply

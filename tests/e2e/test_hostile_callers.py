@@ -1,0 +1,184 @@
+"""Callers who mean harm, or whose programs are broken: what they do stays theirs."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+import pytest
+
+from tests.conftest import StartGateway, Token
+from tests.parts import scripts
+from tests.parts.client import raw
+from tests.parts.gateway import Gateway, pool
+from tests.parts.process import wait_until
+from tests.parts.stub import Stub
+
+TINY = b"GET /v1/x HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+@pytest.fixture
+def stub() -> Iterator[Stub]:
+    with Stub(scripts.sized(b"{}")) as made:
+        yield made
+
+
+def port_of(gateway: Gateway) -> int:
+    return int(gateway.url.rpartition(":")[2])
+
+
+def call(gateway: Gateway, token: str, model: str = "m") -> int:
+    return gateway.ask("POST", "/v1/completions", body={"model": model}, token=token).status
+
+
+def head(token: str, path: str, *fields: str) -> bytes:
+    lines = [f"POST {path} HTTP/1.1", "Host: gw.test", f"Authorization: Bearer {token}", *fields]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n"
+
+
+def quietly(run: Callable[[], None]) -> Callable[[], None]:
+    """For a thread whose connection ends under it when the test is over."""
+
+    def ran() -> None:
+        with suppress(OSError):
+            run()
+
+    return ran
+
+
+def send_often(line: socket.socket, data: bytes) -> None:
+    for _ in range(2000):
+        line.sendall(data)
+
+
+def kserve(url: str) -> dict[str, Any]:
+    return pool("triton", ["open", "locked"], url, protocols=["kserve"], health={"path": "/v2/health/ready"})
+
+
+def test_an_upgrade_with_a_body_is_never_relayed(start_gateway: StartGateway, stub: Stub, token: Token) -> None:
+    """A backend that is promised a body and gets none would take the next caller's request for it."""
+    gateway = start_gateway([kserve(stub.url)])
+    with raw(port_of(gateway), gateway.ca) as line:
+        fields = ("Connection: Upgrade", "Upgrade: x", "Content-Type: application/json", "Content-Length: 50")
+        line.sendall(head(token("alice"), "/v2/models/open/infer", *fields))
+        assert line.recv(12) == b"HTTP/1.1 400"
+    assert stub.requests == []
+
+
+FLOOD = """
+import socket, ssl, sys, threading
+port, ca, seconds = int(sys.argv[1]), sys.argv[2], float(sys.argv[3])
+line = ssl.create_default_context(cafile=ca).wrap_socket(
+    socket.create_connection(("127.0.0.1", port)), server_hostname="localhost"
+)
+threading.Timer(seconds, lambda: line.shutdown(socket.SHUT_RDWR)).start()
+def drain():
+    while line.recv(1 << 16):
+        pass
+threading.Thread(target=drain, daemon=True).start()
+print("flooding", flush=True)
+while True:
+    line.sendall(b"GET /v1/x HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n" * 500)
+"""
+
+
+def test_a_flood_of_pipelined_requests_leaves_time_for_others(
+    start_gateway: StartGateway, stub: Stub, token: Token
+) -> None:
+    """In a program of its own, so that it does not starve the caller it is compared with."""
+    gateway = start_gateway([pool("nim", ["m"], stub.url)])
+    alice = token("alice")
+    command = [sys.executable, "-c", FLOOD, str(port_of(gateway)), str(gateway.ca), "8"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as flood:
+        assert flood.stdout is not None
+        assert flood.stdout.readline() == b"flooding\n"
+        calls = 0
+        while flood.poll() is None:
+            assert call(gateway, alice) == 200
+            calls += 1
+    assert calls >= 20  # starved, there would be one or none
+    assert gateway.metric("gateway_requests_total", status="401") > 1000
+
+
+def test_who_sends_and_never_reads_is_not_read_from(start_gateway: StartGateway, stub: Stub, token: Token) -> None:
+    gateway = start_gateway([pool("nim", ["m"], stub.url)])
+    before = gateway.metric("process_resident_memory_bytes")
+    with raw(port_of(gateway), gateway.ca, limit=2) as line:
+        with pytest.raises(TimeoutError):  # at some point nothing more is taken
+            send_often(line, TINY * 2000)
+        assert call(gateway, token("alice")) == 200
+        assert gateway.metric("process_resident_memory_bytes") - before < 64 * 1024 * 1024
+
+
+@pytest.mark.parametrize("rest", [b"zz\r\n", b"2\r\n{}\r\n0\r\nContent-Length 5\r\n\r\n", b"-1\r\n", b"2\r\n{}zz"])
+def test_a_broken_chunk_that_came_with_its_head_is_answered(
+    start_gateway: StartGateway, stub: Stub, token: Token, rest: bytes
+) -> None:
+    gateway = start_gateway([pool("nim", ["m"], stub.url)])
+    with raw(port_of(gateway), gateway.ca) as line:
+        fields = ("Content-Type: application/json", "Transfer-Encoding: chunked")
+        line.sendall(head(token("alice"), "/v1/completions", *fields) + rest)
+        assert line.recv(12) == b"HTTP/1.1 400"
+    assert stub.requests == []
+
+
+@contextmanager
+def deaf_backend() -> Iterator[str]:
+    """Is ready, reads the head of a call, and then nothing more."""
+    with socket.create_server(("127.0.0.1", 0)) as server, ExitStack() as kept:
+
+        def accept() -> None:
+            while True:
+                line, _ = server.accept()
+                kept.callback(line.close)
+                if line.recv(4096).startswith(b"GET"):
+                    line.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+                    line.close()
+
+        threading.Thread(target=quietly(accept), daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_caller_who_resets_an_upload_that_is_held_back_is_noticed(start_gateway: StartGateway, token: Token) -> None:
+    with deaf_backend() as url:
+        gateway = start_gateway([kserve(url)])
+        gateway.backends_up("triton", 1)
+        with raw(port_of(gateway), gateway.ca, limit=1) as line:
+            line.sendall(head(token("alice"), "/v2/models/open/infer", "Content-Length: 60000000"))
+            with pytest.raises(TimeoutError):
+                send_often(line, bytes(65536))
+            assert gateway.metric("gateway_in_flight_requests", pool="triton") == 1
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        wait_until(lambda: gateway.metric("gateway_in_flight_requests", pool="triton") == 0, 5, "the call's end")
+        wait_until(lambda: [call["status"] for call in gateway.audit()][-1:] == [499], 5, "the audit line")
+
+
+def test_each_of_many_pipelined_requests_is_answered_in_order(
+    start_gateway: StartGateway, stub: Stub, token: Token
+) -> None:
+    """More than may wait, in one piece, with bodies of many sizes; the last one closes."""
+    gateway = start_gateway([pool("nim", ["m", "n"], stub.url)])
+    alice, wanted, sent = token("alice"), [], b""
+    for number in range(120):
+        model = "m" if number % 3 else "unknown"
+        body = json.dumps({"model": model, "user": "x" * (number * 37 % 5000)}).encode()
+        last = ("Connection: close",) if number == 119 else ()
+        fields = ("Content-Type: application/json", f"Content-Length: {len(body)}", *last)
+        sent += head(alice, "/v1/completions", *fields) + body
+        wanted.append(200 if model == "m" else 404)
+    with raw(port_of(gateway), gateway.ca) as line:
+        threading.Thread(target=line.sendall, args=(sent,), daemon=True).start()
+        received = b""
+        while piece := line.recv(1 << 16):
+            received += piece
+    statuses = [int(part[:3]) for part in received.split(b"HTTP/1.1 ")[1:]]
+    assert statuses == wanted
+    assert len(stub.requests) == wanted.count(200)
