@@ -132,7 +132,11 @@ def counts_of(content: bytes) -> Counted:
         document = Document()
         document.feed(content)
         return document.counts()
-    member = _member(content)
+    at = content.rfind(_MARK)
+    if at < 0:
+        return None, None
+    # From a member of the top level on, a document is an object again once a brace is put before; else read all of it.
+    member = _member(b"{" + content[at:]) or _member(content)
     if type(member) is not dict:
         return None, None
     given, made = _count(member, _INPUT), _count(member, _OUTPUT)

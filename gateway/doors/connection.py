@@ -13,7 +13,7 @@ from collections import deque
 from gateway.call import Call, Channel, Dialect, Outcome
 from gateway.deadline import Deadline
 from gateway.doors.body import IncomingBody, WholeBody
-from gateway.doors.door import Door, Incoming
+from gateway.doors.door import LINGER, Door, Incoming
 from gateway.doors.reading import Hold, Reading
 from gateway.doors.reply import HttpReply
 from gateway.drive import Drive
@@ -36,9 +36,6 @@ _TURN = 8
 # What an answer may pile up before the backend is told to wait: the caller's window, not the whole answer.
 _WRITE_HIGH = 256 * 1024
 _WRITE_LOW = 64 * 1024
-
-# How long a refused caller may go on sending before the connection is closed under it: time to read the refusal.
-LINGER = 2.0
 
 
 class ClientConnection(asyncio.Protocol):
@@ -196,7 +193,7 @@ class ClientConnection(asyncio.Protocol):
             persist = False
         if not persist:
             self._close_soon(everything_read=incoming is not None and incoming.body.complete and self._refusal is None)
-        elif self._waiting or self._refusal is not None:
+        elif self._queue or self._unread or self._refusal is not None:
             self._advance_soon()  # the path behind this answer first gives back what it holds
         else:
             self._rearm()
@@ -223,7 +220,7 @@ class ClientConnection(asyncio.Protocol):
     @property
     def busy(self) -> bool:
         """True while a request is not answered."""
-        return self._current is not None or self._waiting or self._reader.begun
+        return bool(self._current or self._queue or self._unread or self._reader.begun)
 
     def close_if_idle(self) -> None:
         if not self.busy and not self._closing:
@@ -279,11 +276,6 @@ class ClientConnection(asyncio.Protocol):
             self._reading.release("pipeline")
 
     @property
-    def _waiting(self) -> bool:
-        """True while there is, or may be, a request to begin."""
-        return bool(self._queue or self._unread)
-
-    @property
     def _stopped(self) -> bool:
         """True when nothing that still comes is read."""
         return self._closing or self._refusal is not None or self._reader.broken
@@ -294,26 +286,35 @@ class ClientConnection(asyncio.Protocol):
         if self._advancing:
             return
         self._advancing = True
-        left = _TURN
         try:
-            while self._current is None and self._waiting and not (self._closing or self._write_paused):
-                if not left:
-                    break
-                left -= 1
-                if not self._queue:
-                    self._feed_unread()
-                if self._queue:
-                    self._begin(self._queue.popleft())
-            if self._unread and not self._queue:  # it may hold the rest of the body that is now being read
-                self._feed_unread()
+            more = self._begin_some()
         finally:
             self._advancing = False
-        if not left:
+        current = self._current
+        if more:
             self._advance_soon()  # others have their turn first
-        if self._refusal is not None and self._current is None and not self._queue and not self._closing:
+        if current is not None:
+            if not current.body.complete:
+                self._rearm()
+        elif self._refusal is not None and not self._queue and not self._closing:
             self._answer_refusal(self._refusal)
-        elif self._current is not None or self._queue or self._reader.begun:
+        elif self._queue or self._reader.begun:
             self._rearm()
+
+    def _begin_some(self) -> bool:
+        """Begin requests until one is under way; True when there are more than this turn has room for."""
+        left = _TURN
+        while self._current is None and (self._queue or self._unread) and not (self._closing or self._write_paused):
+            if not left:
+                return True
+            left -= 1
+            if not self._queue:
+                self._feed_unread()
+            if self._queue:
+                self._begin(self._queue.popleft())
+        if self._unread and not self._queue:  # it may hold the rest of the body that is now being read
+            self._feed_unread()
+        return False
 
     def _advance_soon(self) -> None:
         """Go on in the next turn of the loop; once, however often it is asked for."""
@@ -323,6 +324,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _begin(self, incoming: Incoming) -> None:
         self._current = incoming
+        self._in_head = False
         self._drive = drive = Drive(self._door.serve(incoming))
         drive.step()
 

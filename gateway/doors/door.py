@@ -14,6 +14,9 @@ from gateway.doors.reply import HttpReply
 from gateway.exchange import Exchange, Serve
 from gateway.settings import Network, Timeouts
 
+# How long a refused caller may go on sending before the connection is closed under it: time to read the refusal.
+LINGER = 2.0
+
 
 @dataclass(frozen=True, slots=True)
 class DoorSettings:

@@ -11,8 +11,8 @@ import ssl
 from collections.abc import Callable
 
 from gateway.call import Outcome
-from gateway.doors.connection import LINGER, ClientConnection
-from gateway.doors.door import DoorSettings
+from gateway.doors.connection import ClientConnection
+from gateway.doors.door import LINGER, DoorSettings
 from gateway.errors import Stopping
 from gateway.exchange import Serve
 

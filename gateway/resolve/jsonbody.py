@@ -51,9 +51,8 @@ class Peeked(NamedTuple):
 def peek(body: bytes) -> Peeked:
     """Read a request body. Raises `AmbiguousModel` for a repeated model, else `BadRequest`."""
     fields = _object(body)
-    pieces = _cut(body)
-    if not _plain(body, pieces, fields):
-        _require_unique(body, pieces, len(fields))
+    if not _plain(body, fields):
+        _require_unique(body, _cut(body), len(fields))
     model = fields.get(MODEL)
     if not (isinstance(model, str) and model) and MODEL in fields:
         raise BadRequest("'model' must be a string that is not empty.", param=MODEL)
@@ -63,12 +62,16 @@ def peek(body: bytes) -> Peeked:
     return Peeked(model, stream is True, fields)
 
 
-def _plain(body: bytes, pieces: list[bytes], fields: dict[str, Any]) -> bool:
-    """True for a small body that is plainly right; False says nothing. Every level below the third takes a bracket."""
-    if len(body) > _PLAIN_SIZE:
+def _plain(body: bytes, fields: dict[str, Any]) -> bool:
+    """True for a small body that is plainly right; False says nothing. Every level below the third takes a bracket.
+
+    Each member has a colon of its own, so as many colons as members leave none for a member that is repeated; those in
+    texts are left out where there are any.
+    """
+    if len(body) > _PLAIN_SIZE or body.count(b"[") > MAX_DEPTH - 2:
         return False
-    skeleton = b'"'.join(pieces[::2])
-    return skeleton.count(b":") == _members(fields) and skeleton.count(b"[") <= MAX_DEPTH - 2
+    members = _members(fields)
+    return body.count(b":") == members or b'"'.join(_cut(body)[::2]).count(b":") == members
 
 
 def _members(fields: dict[str, Any]) -> int:
