@@ -6,6 +6,7 @@ Knows: headers, algorithms, keys. Must not know: what claims mean, where keys co
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
@@ -86,6 +87,13 @@ _VERIFIERS: dict[str, tuple[type, Callable[..., Key]]] = {
 }
 
 
+#: Levels of a header or of claims; providers use three or four.
+DEEPEST = 32
+
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+
+
 def parse(text: str) -> Token:
     """Read a compact JWS whose payload is a claims object. Raises `BadToken`, and nothing else, for all other text."""
     if len(text) > TOKEN_LIMIT:
@@ -142,12 +150,23 @@ def _read_header(header: Mapping[str, object]) -> tuple[str, str | None]:
 
 
 def _json_object(raw: bytes) -> dict[str, object]:
-    """A JSON object in which no name stands twice. Raises `ValueError`, or `RecursionError` for deep nesting."""
+    """A JSON object in which no name stands twice, at most `DEEPEST` deep. Raises `ValueError`."""
+    if _depth(raw) > DEEPEST:  # how deep is too deep for a parser differs from one version of Python to the next
+        raise ValueError("nested too deep")
     orjson.loads(raw)  # refuses NaN, numbers out of range, lone surrogates, bad UTF-8
     found = json.loads(raw.decode(), object_pairs_hook=_unique)
     if not isinstance(found, dict):
         raise ValueError("not an object")  # noqa: TRY004  one kind of error for the caller
     return found
+
+
+def _depth(raw: bytes) -> int:
+    """How deep the brackets outside of strings are nested."""
+    deepest = depth = 0
+    for bracket in _STRING.sub(b"", raw).translate(None, _NO_BRACKETS):
+        depth += 1 if bracket in b"[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -26,7 +26,6 @@ DOTTED = re.compile(r"(?<![\w./-])([a-z_]+)\.([A-Za-z_]\w*)\b(?!/)")
 ABSENT = {
     "doors/http2.py",  # how HTTP/2 will come
     "wires/http2.py",
-    "bench/results.md",  # written by `make bench`
     "config/my-gateway.yaml",  # the reader's own
     "config/my-policies/",
     "config/my-policies/chat.yaml",

@@ -175,6 +175,7 @@ HEADERS: dict[str, Forge] = {
     "header empty object": raw_header("{}"),
     "header not JSON": raw_header("{alg:RS256}"),
     "header nested 6,000 deep": raw_header("[" * 6000 + "]" * 6000),
+    "header nested 40 deep": raw_header('{"alg":"RS256","x":' + "[" * 40 + "]" * 40 + "}"),
     "header nested 990 deep": raw_header('{"alg":"RS256","x":' + "[" * 990 + "]" * 990 + "}"),
     "header not UTF-8": raw_header(b'{"alg":"RS256","x":"\xff"}'),
     "header UTF-16": raw_header('{"alg":"RS256"}'.encode("utf-16")),
@@ -186,6 +187,7 @@ PAYLOADS: dict[str, Forge] = {
     "payload null": payload("null"),
     "payload a token": lambda bench: payload(bench.token())(bench),
     "payload nested 6,000 deep": payload("[" * 6000 + "]" * 6000),
+    "payload nested 40 deep": written(x="[" * 40 + "]" * 40),
     "payload nested 990 deep": written(x="[" * 990 + "]" * 990),
 }
 SIGNATURES: dict[str, Forge] = {
