@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from gateway.call import Grant
-
 
 class Place:
     """A call in a pool, counted from `with` to its end. Keeps nothing of its own, so one serves all calls at once."""
@@ -33,7 +31,7 @@ class Admission:
         self.in_flight: defaultdict[str, int] = defaultdict(int)
         self._places: dict[str, Place] = {}
 
-    def admit(self, grant: Grant, pool: str) -> Place:  # noqa: ARG002  caps go by the grant
+    def admit(self, pool: str) -> Place:
         """A place for one call: `with admission.admit(...):`."""
         place = self._places.get(pool)
         if place is None:

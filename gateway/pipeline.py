@@ -118,7 +118,7 @@ class Pipeline:
         pool = asked.pool.name
         outcome.pool, outcome.model = pool, asked.needs[0]
         outcome.grant = grant = self._authorize(call, principal, asked, outcome)
-        with self._admission.admit(grant, pool):
+        with self._admission.admit(pool):
             await self._relay(exchange, asked, grant, outcome)
 
     def _authorize(self, call: Call, principal: Principal, asked: Resolved, outcome: Outcome) -> Grant:

@@ -107,7 +107,7 @@ def parse(text: str) -> Token:
         header = _json_object(decode_base64url(parts[0]))
         claims = _json_object(decode_base64url(parts[1]))
         decode_base64url(parts[2])
-    except (ValueError, RecursionError):
+    except ValueError:
         raise BadToken(Result.MALFORMED, "it is not a well formed JSON Web Token") from None
     algorithm, kid = _read_header(header)
     issuer = claims.get("iss")
@@ -151,9 +151,9 @@ def _read_header(header: Mapping[str, object]) -> tuple[str, str | None]:
 
 def _json_object(raw: bytes) -> dict[str, object]:
     """A JSON object in which no name stands twice, at most `DEEPEST` deep. Raises `ValueError`."""
+    orjson.loads(raw)  # refuses NaN, numbers out of range, lone surrogates, bad UTF-8, strings without an end
     if _depth(raw) > DEEPEST:  # how deep is too deep for a parser differs from one version of Python to the next
         raise ValueError("nested too deep")
-    orjson.loads(raw)  # refuses NaN, numbers out of range, lone surrogates, bad UTF-8
     found = json.loads(raw.decode(), object_pairs_hook=_unique)
     if not isinstance(found, dict):
         raise ValueError("not an object")  # noqa: TRY004  one kind of error for the caller
@@ -161,7 +161,10 @@ def _json_object(raw: bytes) -> dict[str, object]:
 
 
 def _depth(raw: bytes) -> int:
-    """How deep the brackets outside of strings are nested."""
+    """How deep the brackets outside of strings are nested.
+
+    Only for text that the parser has accepted: looking for the end of a string that has none takes long.
+    """
     deepest = depth = 0
     for bracket in _STRING.sub(b"", raw).translate(None, _NO_BRACKETS):
         depth += 1 if bracket in b"[{" else -1
