@@ -22,6 +22,8 @@ CODE = re.compile(r"`([^`\n]+)`|\]\(([^)\n]+)\)")
 PATH = re.compile(r"(?<![\w./-])(?:\.\./)*(?:[\w-]+/)*[\w-]+(?:\.(?:py|md|rules|txt|toml|lock|yaml)|/)(?![\w…-])")
 #: `file.py` `Name`, `name`: what stands in that file.
 THINGS = re.compile(r"`([\w/]+\.py)`( `[A-Za-z_]\w*`(?:, `[A-Za-z_]\w*`)*)")
+#: `Class.method`
+METHOD = re.compile(r"`([A-Z]\w*\.[a-z_]\w*)`")
 DOTTED = re.compile(r"(?<![\w./-])([a-z_]+)\.([A-Za-z_]\w*)\b(?!/)")
 ABSENT = {
     "doors/http2.py",  # how HTTP/2 will come
@@ -89,3 +91,26 @@ def test_a_page_of_the_code_says_names_with_the_module_that_has_them(page: Path)
             files = modules().get(module, [])
             inside = any(name in names(file) or (file.parent / f"{name}.py").exists() for file in files)
             assert not files or inside or name in {"py", "md"}, f"{module}.{name}"
+
+
+@cache
+def methods() -> frozenset[str]:
+    """`Class.method` for each class of the gateway."""
+    classes = (
+        node
+        for file in GATEWAY.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ClassDef)
+    )
+    return frozenset(
+        f"{each.name}.{node.name}"
+        for each in classes
+        for node in each.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+
+
+def test_the_steps_of_the_path_are_methods_that_exist() -> None:
+    named = set(METHOD.findall((ROOT / "ARCHITECTURE.md").read_text()))
+    assert len(named) >= 6
+    assert named - methods() == set()
