@@ -123,18 +123,28 @@ class Stub:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(HURRY)
 
     async def _listen(self, port: int, tls: ssl.SSLContext | None) -> asyncio.Server:
-        return await self._loop.create_server(lambda: _Connection(self), "127.0.0.1", port, ssl=tls, backlog=512)
+        return await self._loop.create_server(
+            lambda: _Connection(self),
+            "127.0.0.1",
+            port,
+            ssl=tls,
+            backlog=512,
+            ssl_handshake_timeout=HURRY / 4 if tls else None,
+        )
 
     async def _shut(self) -> None:
-        self._server.close()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-        for transport in self.transports:
-            transport.abort()
-        while self.transports:  # noqa: ASYNC110  each one leaves by itself in the next turn of the loop
+        """Accept no more, end what was accepted, then close.
+
+        Nothing is cancelled, and the server goes last: asyncio forgets the socket of a connection whose accepting task
+        was cancelled before it began, or began after the server was closed.
+        """
+        self._loop.remove_reader(self._server.sockets[0].fileno())
+        this = asyncio.current_task()
+        while self.transports or asyncio.all_tasks() - {this}:
+            for transport in self.transports:
+                transport.abort()
             await asyncio.sleep(POLL)
+        self._server.close()
 
     async def converse(self, connection: _Connection) -> None:
         """Take requests and play answers until either side has had enough."""
