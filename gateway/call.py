@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from typing import Any
+from typing import Any, Final
 
 from gateway.accounting.tallies import CallSeries
 from gateway.errors import Refusal
@@ -23,6 +23,8 @@ _NOTES_KEPT = 16
 
 class Channel(Enum):
     """How the caller speaks; each has its own wire."""
+
+    __hash__ = object.__hash__  # members are single, and each call looks one up
 
     HTTP = "http"
     GRPC = "grpc"
@@ -94,7 +96,6 @@ class AnswerHead(Noted):
         return b""
 
 
-@dataclass(frozen=True, slots=True)
 class Call(Noted):
     """One request as it came, before anything is known about it.
 
@@ -106,15 +107,32 @@ class Call(Noted):
     the same to the byte: a step may keep there what follows from those alone (`Noted`).
     """
 
-    id: str
-    channel: Channel
-    method: str
-    path: str
-    query: str | None
-    fields: Fields = field(repr=False)
-    peer: str
-    started: float
-    derived: dict[object, Any] = field(default_factory=dict, repr=False, compare=False)
+    __slots__ = ("channel", "derived", "fields", "id", "method", "path", "peer", "query", "started")
+
+    def __init__(  # noqa: PLR0913, PLR0917  a value with this many fields
+        self,
+        id: str,  # noqa: A002  its name on every page
+        channel: Channel,
+        method: str,
+        path: str,
+        query: str | None,
+        fields: Fields,
+        peer: str,
+        started: float,
+        derived: dict[object, Any] | None = None,
+    ) -> None:
+        self.id: Final = id
+        self.channel: Final = channel
+        self.method: Final = method
+        self.path: Final = path
+        self.query: Final = query
+        self.fields: Final = fields
+        self.peer: Final = peer
+        self.started: Final = started
+        self.derived = {} if derived is None else derived
+
+    def __repr__(self) -> str:  # fields hold credentials
+        return f"<Call {self.id} {self.method} {self.path}>"
 
     def values(self, name: bytes) -> list[bytes]:
         """All values of the field `name` (lower case), in order."""

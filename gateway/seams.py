@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 from gateway.call import AnswerHead, Call, Dialect, FieldBlock, Fields, Grant, ModelRef, Principal
 from gateway.exchange import Body, Flow
@@ -45,7 +45,7 @@ class UsageKind(Enum):
     ANTHROPIC = "anthropic"
 
 
-class Resolved(NamedTuple):
+class Resolved:
     """What a call asks for and exactly what would be sent on.
 
     `needs`: each of these must be granted; the first is the one that is accounted. `target` is path and query as they
@@ -53,12 +53,23 @@ class Resolved(NamedTuple):
     `limit` bytes.
     """
 
-    needs: tuple[ModelRef, ...]
-    pool: Pool
-    target: bytes
-    payload: bytes | None
-    limit: int
-    usage: UsageKind
+    __slots__ = ("limit", "needs", "payload", "pool", "target", "usage")
+
+    def __init__(
+        self,
+        needs: tuple[ModelRef, ...],
+        pool: Pool,
+        target: bytes,
+        payload: bytes | None,
+        limit: int,
+        usage: UsageKind,
+    ) -> None:
+        self.needs: Final = needs
+        self.pool: Final = pool
+        self.target: Final = target
+        self.payload: Final = payload
+        self.limit: Final = limit
+        self.usage: Final = usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,22 +142,36 @@ class Answer(Protocol):
         ...
 
 
-class Outbound(NamedTuple):
+class Outbound:
     """A request as it goes to a backend. `payload` None: stream `body`, at most `limit` bytes.
 
     `shared` are fields that come again with the caller's next request, `fields` those of this one.
     `first_byte` and `idle` are seconds: how long the backend may be silent before its answer begins, and within it.
     """
 
-    method: str
-    target: bytes
-    shared: FieldBlock
-    fields: Fields
-    payload: bytes | None
-    body: Body
-    limit: int
-    first_byte: float
-    idle: float
+    __slots__ = ("body", "fields", "first_byte", "idle", "limit", "method", "payload", "shared", "target")
+
+    def __init__(  # noqa: PLR0913, PLR0917  a value with this many fields
+        self,
+        method: str,
+        target: bytes,
+        shared: FieldBlock,
+        fields: Fields,
+        payload: bytes | None,
+        body: Body,
+        limit: int,
+        first_byte: float,
+        idle: float,
+    ) -> None:
+        self.method: Final = method
+        self.target: Final = target
+        self.shared: Final = shared
+        self.fields: Final = fields
+        self.payload: Final = payload
+        self.body: Final = body
+        self.limit: Final = limit
+        self.first_byte: Final = first_byte
+        self.idle: Final = idle
 
 
 class Wire(Protocol):

@@ -39,7 +39,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)
 
 
-_MILLISECONDS = tuple(f"{number:03d}Z" for number in range(1000))
+_MILLISECONDS = tuple(b"%03dZ" % number for number in range(1000))
 
 
 class Clock:
@@ -48,46 +48,52 @@ class Clock:
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._now = now
         self._second = -1
-        self._text = ""
+        self._text = b""
 
-    def stamp(self) -> str:
+    def stamp(self) -> bytes:
         now = self._now()
         second = int(now)
         if second != self._second:
             self._second = second
-            self._text = time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(second))
+            self._text = time.strftime("%Y-%m-%dT%H:%M:%S.", time.gmtime(second)).encode()
         return self._text + _MILLISECONDS[int((now - second) * 1000)]
+
+
+_LINE = (
+    b'{"time":"%b","request_id":"%b",%b,"status":%d,"tokens_in":%b,"tokens_out":%b,"bytes":%d,"ttft_ms":%b'
+    b',"duration_ms":%.3f,"attempts":%d}\n'
+)
 
 
 class Lines:
     """Writes outcomes as audit lines. What stays the same between calls with one head is written once."""
 
-    def write(self, outcome: Outcome, stamp: str, now: float) -> bytes:
+    def write(self, outcome: Outcome, stamp: bytes, now: float) -> bytes:
         """The audit line of a finished call. `now`: `time.monotonic()` seconds."""
         call = outcome.call
         facts = self._steady(outcome)
         first = outcome.first_byte
         started = call.started
         tokens_in, tokens_out = outcome.tokens_in, outcome.tokens_out
-        return (
-            f'{{"time":"{stamp}","request_id":"{call.id}",{facts},"status":{outcome.status}'
-            f',"tokens_in":{"null" if tokens_in is None else tokens_in}'
-            f',"tokens_out":{"null" if tokens_out is None else tokens_out}'
-            f',"bytes":{outcome.sent},"ttft_ms":{(first - started) * 1000:.3f}'
-            f',"duration_ms":{(now - started) * 1000:.3f}'
-            f',"attempts":{outcome.attempts}}}\n'
-            if first
-            else f'{{"time":"{stamp}","request_id":"{call.id}",{facts},"status":{outcome.status}'
-            f',"tokens_in":null,"tokens_out":null,"bytes":{outcome.sent},"ttft_ms":null'
-            f',"duration_ms":{(now - started) * 1000:.3f},"attempts":{outcome.attempts}}}\n'
-        ).encode()
+        return _LINE % (
+            stamp,
+            call.id.encode(),
+            facts,
+            outcome.status,
+            b"null" if tokens_in is None else b"%d" % tokens_in,
+            b"null" if tokens_out is None else b"%d" % tokens_out,
+            outcome.sent,
+            b"%.3f" % ((first - started) * 1000) if first else b"null",
+            (now - started) * 1000,
+            outcome.attempts,
+        )
 
-    def _steady(self, outcome: Outcome) -> str:
+    def _steady(self, outcome: Outcome) -> bytes:
         """Everything but times and numbers, as members of a JSON object."""
         call, grant = outcome.call, outcome.grant
         if grant is None or outcome.refusal is not None:
             return _facts(outcome)
-        noted: tuple[Grant, dict[str, str]] | None = call.derived.get(self)
+        noted: tuple[Grant, dict[str, bytes]] | None = call.derived.get(self)
         if noted is None or noted[0] is not grant:
             noted = (grant, {})
             call.note(self, noted)
@@ -97,7 +103,7 @@ class Lines:
         return facts
 
 
-def _facts(outcome: Outcome) -> str:
+def _facts(outcome: Outcome) -> bytes:
     call, principal, grant, model, refusal = (
         outcome.call,
         outcome.principal,
@@ -123,7 +129,7 @@ def _facts(outcome: Outcome) -> str:
         "pool": outcome.pool or None,
         "backend": outcome.backend or None,
     }
-    return orjson.dumps(facts)[1:-1].decode()
+    return orjson.dumps(facts)[1:-1]
 
 
 class AuditFile:

@@ -188,11 +188,11 @@ class ClientConnection(asyncio.Protocol):
         incoming, self._current, self._feeder = self._current, None, None
         if self._closing:
             return
-        if incoming is not None and not incoming.body.complete:
-            incoming.body.leave()
+        if incoming is not None and not incoming.came.complete:
+            incoming.came.leave()
             persist = False
         if not persist:
-            self._close_soon(everything_read=incoming is not None and incoming.body.complete and self._refusal is None)
+            self._close_soon(everything_read=incoming is not None and incoming.came.complete and self._refusal is None)
         elif self._queue or self._unread or self._refusal is not None:
             self._advance_soon()  # the path behind this answer first gives back what it holds
         else:
@@ -248,7 +248,7 @@ class ClientConnection(asyncio.Protocol):
             return
         if self._drive is not None:
             self._drive.stop(reason)
-        incoming.body.broke_off()
+        incoming.came.broke_off()
         self._current = None
 
     # -- inside
@@ -259,7 +259,7 @@ class ClientConnection(asyncio.Protocol):
         except Refusal as refusal:
             self._refuse_rest(refusal)
         if self._reader.broken and self._newest is not None:
-            self._newest.reply.last()
+            self._newest.answer.last()
 
     def _feed_unread(self) -> None:
         """Feed what is unread, in strides, until enough requests wait. A body under way is fed in one piece."""
@@ -294,7 +294,7 @@ class ClientConnection(asyncio.Protocol):
         if more:
             self._advance_soon()  # others have their turn first
         if current is not None:
-            if not current.body.complete:
+            if not current.came.complete:
                 self._rearm()
         elif self._refusal is not None and not self._queue and not self._closing:
             self._answer_refusal(self._refusal)
@@ -337,10 +337,10 @@ class ClientConnection(asyncio.Protocol):
         """The bytes that follow cannot be told apart: a body under way breaks off, the refusal is the last answer."""
         self._refusal = refusal
         newest = self._newest
-        if newest is not None and not newest.body.complete:
-            newest.body.broke_off(refusal)
+        if newest is not None and not newest.came.complete:
+            newest.came.broke_off(refusal)
             self._refusal = None if newest is self._current or newest in self._queue else refusal
-            newest.reply.last()
+            newest.answer.last()
 
     def _answer_refusal(self, refusal: Refusal) -> None:
         door = self._door
@@ -375,7 +375,7 @@ class ClientConnection(asyncio.Protocol):
                 self._deadline.set(self._limits.header)
         elif current is None:
             self._deadline.set(self._limits.keep_alive)
-        elif current.body.wanted:
+        elif current.came.wanted:
             self._deadline.set(self._limits.idle)
         else:
             self._deadline.clear()
@@ -391,7 +391,7 @@ class ClientConnection(asyncio.Protocol):
         elif self._closing:
             self._transport.abort()
         elif self._current is not None:
-            self._current.body.broke_off(RequestTimeout())
+            self._current.came.broke_off(RequestTimeout())
         elif self._reader.in_head:
             self._refuse_rest(RequestTimeout())
             self._advance()

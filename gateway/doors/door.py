@@ -6,9 +6,9 @@ Knows: the limits of a connection. Must not know: how a door listens.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from gateway.call import Outcome
+from gateway.call import Call, Outcome
 from gateway.doors.body import IncomingBody, WholeBody
 from gateway.doors.reply import HttpReply
 from gateway.exchange import Exchange, Serve
@@ -41,9 +41,11 @@ class Door(Protocol):
 
 
 class Incoming(Exchange):
-    """An exchange of this door: a request on a connection, from its head to its answer."""
+    """A request on a connection, to its answer. `came` and `answer` are body and reply, as this door knows them."""
 
-    __slots__ = ()
+    __slots__ = ("answer", "came")
 
-    body: IncomingBody | WholeBody
-    reply: HttpReply
+    def __init__(self, call: Call, body: IncomingBody | WholeBody, reply: HttpReply) -> None:
+        super().__init__(call, body, reply)
+        self.came: Final = body
+        self.answer: Final = reply

@@ -119,6 +119,10 @@ class RequestReader:
             data = data[taken:]
         self._first = None
         self._parse(data)
+        self._remember(data)
+
+    def _remember(self, data: bytes) -> None:
+        """What `data` began with may come again."""
         if self._first is not None and not self.broken:
             self._known = _known(data, self._first)
 

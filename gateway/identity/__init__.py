@@ -19,8 +19,6 @@ class FirstOf:
     def __init__(self, identities: Sequence[Identity], challenges: Sequence[bytes] = (CHALLENGE,)) -> None:
         """`challenges`: what to answer when none recognises the credential (RFC 9110 section 11.6.1)."""
         self._identities = tuple(identities)
-        if len(self._identities) == 1:
-            self.recall = self._identities[0].recall  # type: ignore[method-assign]  # one answers for itself
         self._headers = tuple((b"www-authenticate", challenge) for challenge in challenges)
 
     def recall(self, call: Call) -> Principal | None:

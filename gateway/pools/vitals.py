@@ -115,7 +115,7 @@ class Vitals:
     def forget_models(self, kept: Iterable[str]) -> None:
         """Drop what is known of all other models: they are no longer configured."""
         self._models = {model: self._models[model] for model in kept if model in self._models}
-        self.ready &= self._models.keys()
+        self.ready = self.ready.intersection(self._models)
 
     def succeeded(self, now: float) -> None:
         """A call got a real answer."""

@@ -14,9 +14,9 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, cast
 
 import orjson
 
@@ -40,12 +40,15 @@ MODEL = "model"
 STREAM = "stream"
 
 
-class Peeked(NamedTuple):
+class Peeked:
     """`model` is None when absent. `stream` is False when absent or null. `fields`: the whole top level."""
 
-    model: str | None
-    stream: bool
-    fields: Mapping[str, object]
+    __slots__ = ("fields", "model", "stream")
+
+    def __init__(self, model: str | None, stream: bool, fields: dict[str, object]) -> None:
+        self.model: Final = model
+        self.stream: Final = stream
+        self.fields: Final = fields
 
 
 def peek(body: bytes) -> Peeked:

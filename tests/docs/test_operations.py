@@ -106,7 +106,7 @@ def test_the_page_lists_the_reasons_a_backend_may_fail_for() -> None:
 
 
 def test_the_page_lists_each_field_of_an_audit_line_once_and_no_other() -> None:
-    line = json.loads(Lines().write(answered(200), "2026-01-02T03:04:05.678Z", 1.0))
+    line = json.loads(Lines().write(answered(200), b"2026-01-02T03:04:05.678Z", 1.0))
     listed = " ".join(row.split("`")[1] for row in rows("The audit file")).split()
     assert sorted(listed) == sorted(line)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from gateway import settings
 from gateway.accounting.tallies import Tallies
@@ -23,6 +24,15 @@ from gateway.settings import Timeouts
 CALL = Call(
     "0" * 32, Channel.HTTP, "POST", "/v1/chat/completions", None, ((b"authorization", b"Bearer good"),), "10.0.0.9", 0.0
 )
+_MEMBERS = ("id", "channel", "method", "path", "query", "fields", "peer", "started", "derived")
+
+
+def but(call: Call, **changes: object) -> Call:
+    """`call` with other values; what was noted on it comes along, as on one connection."""
+    members: dict[str, Any] = {name: getattr(call, name) for name in _MEMBERS}
+    return Call(**(members | changes))
+
+
 ALICE = Principal("alice", "https://idp.test", "corp")
 MODEL = ModelRef("small", Operation.INFER)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from gateway.call import AnswerHead
@@ -20,7 +18,7 @@ from gateway.errors import (
 )
 from gateway.seams import Answer
 from gateway.wires.connection import Stale
-from tests.path.fakes import CALL, FakeBody, Stage, answers, refuses
+from tests.path.fakes import CALL, FakeBody, Stage, answers, but, refuses
 
 
 def test_a_granted_call_is_answered_and_accounted() -> None:
@@ -36,7 +34,7 @@ def test_a_granted_call_is_answered_and_accounted() -> None:
 @pytest.mark.parametrize(
     ("stage", "call", "story"),
     [
-        (Stage({1: answers()}), replace(CALL, fields=()), ["refuse invalid_api_key"]),
+        (Stage({1: answers()}), but(CALL, fields=()), ["refuse invalid_api_key"]),
         (Stage({1: answers()}, refusal=UnknownModel()), CALL, ["refuse model_not_found"]),
         (Stage({1: answers()}, allow=False), CALL, ["refuse model_not_allowed"]),
         (Stage({1: refuses(ConnectFailed())}), CALL, ["refuse upstream_error"]),
@@ -48,7 +46,7 @@ def test_a_refused_call_never_starts(stage: Stage, call: object, story: list[str
 
 
 def test_nobody_reaches_a_backend_without_identity_and_grant() -> None:
-    for stage, call in ((Stage({1: answers()}), replace(CALL, fields=())), (Stage({1: answers()}, allow=False), CALL)):
+    for stage, call in ((Stage({1: answers()}), but(CALL, fields=())), (Stage({1: answers()}, allow=False), CALL)):
         stage.play(call)
         assert stage.wire.went_to == []
 
@@ -56,7 +54,7 @@ def test_nobody_reaches_a_backend_without_identity_and_grant() -> None:
 def test_health_is_answered_to_anybody() -> None:
     stage = Stage({1: answers()})
 
-    assert stage.play(replace(CALL, fields=(), path="/v1/health/live")) == ["start 200", "send ", "end"]
+    assert stage.play(but(CALL, fields=(), path="/v1/health/live")) == ["start 200", "send ", "end"]
 
 
 def test_a_dead_backend_is_skipped_and_blamed() -> None:
