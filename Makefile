@@ -13,12 +13,12 @@ PIP := -m pip --disable-pip-version-check --quiet
 
 BIN := .venv/bin
 SETUP := .venv/.set-up
-SETUP313 := .venv-3.13/.set-up
+SETUPCOMPILED := .venv-compiled/.set-up
 # Tests that hold the rules of the tree and keep the documents in step with the code.
 RULES := tests/test_architecture.py tests/docs tests/config/test_docs.py tests/policy/test_policies_page.py tests/dialects
 ARGS ?=
 
-.PHONY: help setup parts demo check lint format types dead duplicates rules fix test test-quick test-3.13 has-3.13 bench certs lock clean
+.PHONY: help setup parts demo check lint format types dead duplicates rules fix test test-quick test-compiled has-3.13 bench certs lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*  ## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*  ## /\t/' | expand -t 14
@@ -40,8 +40,9 @@ endef
 $(SETUP): requirements.lock pyproject.toml
 	@$(call environment,.venv,$(PYTHON))
 
-$(SETUP313): requirements.lock pyproject.toml
-	@$(call environment,.venv-3.13,$(PYTHON313))
+# Python 3.13 where there is one, so that both are tested; else the same Python again.
+$(SETUPCOMPILED): requirements.lock pyproject.toml
+	@$(call environment,.venv-compiled,$(or $(PYTHON313),$(PYTHON)))
 
 parts: setup  ## the real servers that the tests talk to, in .venv-parts and .parts
 	@$(BIN)/python -m tests.parts.install
@@ -83,8 +84,14 @@ test-quick: setup  ## what needs no real server
 has-3.13:
 	@test -n "$(PYTHON313)" || { echo "make: there is no Python 3.13 on this machine (say PYTHON313=…)" >&2; exit 1; }
 
-test-3.13: has-3.13 parts $(SETUP313)  ## the whole suite on Python 3.13
-	.venv-3.13/bin/python -m pytest -p no:cacheprovider $(ARGS)
+# In a copy of the tracked files: compiled modules would hide what is edited next.
+COMPILED := build/compiled
+test-compiled: parts $(SETUPCOMPILED)  ## the whole suite with the call path compiled (docs/decisions/0005), on Python 3.13 if there is one
+	sh packaging/compiled.sh .venv-compiled/bin/python $(COMPILED)
+	.venv-compiled/bin/python $(PIP) install --no-deps --no-index --force-reinstall $(COMPILED)/dist/*.whl
+	.venv-compiled/bin/nim-gateway --version | grep compiled
+	ln -s "$(CURDIR)/.venv-parts" "$(CURDIR)/.parts" $(COMPILED)/
+	cd $(COMPILED) && "$(CURDIR)/.venv-compiled/bin/python" -m pytest -p no:cacheprovider $(ARGS)
 
 bench: setup  ## side by side with other proxies, into bench/results.md (installs them)
 	sh bench/install.sh
@@ -98,7 +105,8 @@ UV ?= $(BIN)/uv
 COMPILE = $(UV) pip compile --quiet --upgrade --generate-hashes --no-header --no-emit-index-url --no-emit-find-links \
 	--python-version 3.11
 
-BUILT_WITH = import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")
+BUILT_WITH = import tomllib; all = tomllib.load(open("pyproject.toml", "rb")); \
+	print(*all["build-system"]["requires"], *all["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["mypyc"]["dependencies"], sep="\n")
 
 lock:  ## renew the locks: of development, of running and of building alone (for the image), and of the real servers
 	$(COMPILE) --universal --group pyproject.toml:dev -o requirements.lock pyproject.toml tests/requirements-tests.txt

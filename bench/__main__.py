@@ -54,7 +54,7 @@ def facts(bed: Bed, names: Sequence[str], quick: bool) -> list[tuple[str, str]]:
         ("machine", f"{os.cpu_count()} cores, {cpu.partition(': ')[2]}, Linux {platform.release()}"),
         ("pinned", f"server under test to core {bed.cores.server}; load and backends to core {bed.cores.load}"),
         ("load average before", f"{os.getloadavg()[0]:.2f}" + (" (quick run)" if quick else "")),
-        ("Python", f"{platform.python_version()}, uvloop {version('uvloop')}, httptools {version('httptools')}"),
+        ("libraries", f"uvloop {version('uvloop')}, httptools {version('httptools')}"),
         *((name, servers.KINDS[name].version()) for name in names),
     ]
 

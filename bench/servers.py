@@ -24,6 +24,7 @@ from bench.work import CHAT_PATH, chat_body
 
 STANDARD = ("gateway", "haproxy", "nginx", "envoy")  # what a full run measures
 ROOT = Path(__file__).resolve().parent.parent
+INSTALLED = ROOT / ".venv-gateway" / "bin"  # the gateway as it is delivered; bench/install.sh
 READY_LIMIT = 15.0  # seconds until the first call is answered as it should: key sets and health checks come first
 
 
@@ -60,7 +61,19 @@ def version_in(text: str) -> str:
 
 
 def _gateway_command(folder: Path) -> Sequence[str]:
-    return [sys.executable, "-m", "gateway", "serve", "--config", str(folder / "gateway.yaml")]
+    return [str(INSTALLED / "nim-gateway"), "serve", "--config", str(folder / "gateway.yaml")]
+
+
+def _plain_command(folder: Path) -> Sequence[str]:
+    return [str(INSTALLED / "python"), "-m", "gateway", "serve", "--config", str(folder / "gateway.yaml")]
+
+
+def _gateway_version() -> str:
+    return (
+        subprocess.run([INSTALLED / "nim-gateway", "--version"], capture_output=True, text=True, timeout=20, check=True)
+        .stdout.removeprefix("nim-gateway ")
+        .strip()
+    )
 
 
 def _floor_command(folder: Path) -> Sequence[str]:
@@ -73,12 +86,8 @@ def _envoy_command(folder: Path) -> Sequence[str]:
 
 
 KINDS: dict[str, Kind] = {
-    "gateway": Kind(
-        configs.gateway,
-        _gateway_command,
-        lambda: _said([sys.executable, "-m", "gateway", "--version"]),
-        reads_model=True,
-    ),
+    "gateway": Kind(configs.gateway, _gateway_command, _gateway_version, reads_model=True),
+    "plain": Kind(configs.gateway, _plain_command, lambda: "the gateway as plain Python", reads_model=True),
     "haproxy": Kind(
         configs.haproxy,
         lambda folder: [_tool("haproxy"), "-db", "-f", str(folder / "haproxy.cfg")],
@@ -99,7 +108,8 @@ KINDS: dict[str, Kind] = {
 def missing(names: Sequence[str]) -> list[str]:
     """What is not installed of `names` and the load tool."""
     found = {
-        "gateway": (ROOT / "gateway" / "__main__.py").exists(),
+        "gateway": (INSTALLED / "nim-gateway").exists(),
+        "plain": (INSTALLED / "python").exists(),
         "haproxy": shutil.which(_tool("haproxy")),
         "nginx": shutil.which(_tool("nginx")),
         "envoy": envoy_binary(),

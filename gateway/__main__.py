@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
+import platform
 import sys
 from collections.abc import Callable, Sequence
 
@@ -25,6 +27,13 @@ _COMMANDS = {
 }
 
 
+def _built() -> str:
+    """Whether the call path was compiled when this was built, and the Python that runs it."""
+    found = importlib.util.find_spec("gateway.pipeline")
+    plain = found is None or found.origin is None or found.origin.endswith(".py")
+    return f"{'plain' if plain else 'compiled'}, Python {platform.python_version()}"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point. Exit codes: 0 done, 1 failed, 2 a bad call or a bad configuration."""
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -34,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"nim-gateway {__version__}")
+    parser.add_argument("--version", action="version", version=f"nim-gateway {__version__} ({_built()})")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     chosen = next((word for word in given if not word.startswith("-")), None)
     runs: dict[str, Callable[[argparse.Namespace], int]] = {}

@@ -6,11 +6,8 @@ Knows: constructors, and the order of start and stop. Must not know: details of 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
-import secrets
 import signal
-import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +28,7 @@ from gateway.doors.http import HttpDoor
 from gateway.exchange import Exchange
 from gateway.fetch import Fetch
 from gateway.generation import Generation, Lasting, Source
+from gateway.ids import RequestIds
 from gateway.pools.backends import Backend
 from gateway.pools.health import Prober, servable
 from gateway.settings import Listen, Management, Settings
@@ -77,7 +75,7 @@ class Gateway:
         self._door = HttpDoor(
             self._serve,
             self._account,
-            _request_ids(),
+            RequestIds().new,
             DoorSettings(settings.limits.header, timeouts, settings.listen.trusted_proxies),
         )
         page = MetricsPage(self._sources())
@@ -360,13 +358,6 @@ async def _kept_running(name: str, run: Callable[[], Awaitable[None]]) -> None:
         except Exception:  # whatever it was, it is logged, and traffic goes on
             log.exception("background.failed part=%r", name)
         await asyncio.sleep(_PAUSE)
-
-
-def _request_ids() -> Callable[[], str]:
-    """32 hexadecimal digits, unlike any other gateway's: half chance, half a counter. Also valid as a W3C trace id."""
-    prefix = secrets.token_hex(8)
-    counter = itertools.count(time.time_ns() & 0xFFFFFFFF)
-    return lambda: f"{prefix}{next(counter):016x}"
 
 
 async def serve(path: Path, root: Path | None) -> None:

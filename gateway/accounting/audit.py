@@ -61,7 +61,7 @@ class Clock:
 
 _LINE = (
     b'{"time":"%b","request_id":"%b",%b,"status":%d,"tokens_in":%b,"tokens_out":%b,"bytes":%d,"ttft_ms":%b'
-    b',"duration_ms":%.3f,"attempts":%d}\n'
+    b',"duration_ms":%d.%03d,"attempts":%d}\n'
 )
 
 
@@ -83,8 +83,8 @@ class Lines:
             b"null" if tokens_in is None else b"%d" % tokens_in,
             b"null" if tokens_out is None else b"%d" % tokens_out,
             outcome.sent,
-            b"%.3f" % ((first - started) * 1000) if first else b"null",
-            (now - started) * 1000,
+            b"%d.%03d" % divmod(int((first - started) * 1e6), 1000) if first else b"null",
+            *divmod(int((now - started) * 1e6), 1000),
             outcome.attempts,
         )
 

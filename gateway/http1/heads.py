@@ -21,7 +21,10 @@ def status_line(status: int) -> bytes:
 
 def lines(fields: Fields) -> bytes:
     """Field lines, each ended; the caller has made sure that no value holds a line end."""
-    return b"".join([b"%b: %b\r\n" % field for field in fields])
+    parts: list[bytes] = []
+    for name, value in fields:
+        parts += (name, b": ", value, b"\r\n")
+    return b"".join(parts)
 
 
 def block(fields: FieldBlock) -> bytes:

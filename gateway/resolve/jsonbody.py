@@ -35,6 +35,7 @@ _CROWD_POSSIBLE = 1024 * 1024  # bytes from which the values are counted; below,
 
 #: Bytes up to which counting all members is quicker than telling levels apart; most calls are plain messages.
 _PLAIN_SIZE = 4096
+_PLAIN_DEPTH = 8
 
 MODEL = "model"
 STREAM = "stream"
@@ -66,30 +67,28 @@ def peek(body: bytes) -> Peeked:
 
 
 def _plain(body: bytes, fields: dict[str, Any]) -> bool:
-    """True for a small body that is plainly right; False says nothing. Every level below the third takes a bracket.
+    """True for a small body that is plainly right; False says nothing.
 
     Each member has a colon of its own, so as many colons as members leave none for a member that is repeated; those in
     texts are left out where there are any.
     """
-    if len(body) > _PLAIN_SIZE or body.count(b"[") > MAX_DEPTH - 2:
+    if len(body) > _PLAIN_SIZE:
         return False
-    members = _members(fields)
+    members = _members(fields, _PLAIN_DEPTH)
     return body.count(b":") == members or b'"'.join(_cut(body)[::2]).count(b":") == members
 
 
-def _members(fields: dict[str, Any]) -> int:
-    """Members of an object and of the objects in it and in its lists.
-
-    Where the text has just as many, none is repeated.
-    """
-    count = len(fields)
-    for value in fields.values():
-        if type(value) is list:
-            for item in value:
-                if type(item) is dict:
-                    count += len(item)
-        elif type(value) is dict:
-            count += len(value)
+def _members(value: dict[str, Any] | list[Any], deeper: int) -> int:
+    """Members of all objects in `value`, itself included; below zero where it is nested more than `deeper` deep."""
+    if deeper < 0:
+        return -_PLAIN_SIZE  # more than there can be elsewhere in the body
+    count = 0
+    inner: Iterable[Any] = value
+    if isinstance(value, dict):
+        count, inner = len(value), value.values()
+    for each in inner:
+        if type(each) is dict or type(each) is list:
+            count += _members(each, deeper - 1)
     return count
 
 
