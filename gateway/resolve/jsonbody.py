@@ -78,17 +78,29 @@ def _plain(body: bytes, fields: dict[str, Any]) -> bool:
     return body.count(b":") == members or b'"'.join(_cut(body)[::2]).count(b":") == members
 
 
-def _members(value: dict[str, Any] | list[Any], deeper: int) -> int:
-    """Members of all objects in `value`, itself included; below zero where it is nested more than `deeper` deep."""
+def _members(fields: dict[str, Any], deeper: int) -> int:
+    """Members of an object and of all objects in it; below zero where they are nested more than `deeper` deep."""
     if deeper < 0:
         return -_PLAIN_SIZE  # more than there can be elsewhere in the body
+    count = len(fields)
+    for value in fields.values():
+        if isinstance(value, list):
+            count += _members_within(value, deeper - 1)
+        elif isinstance(value, dict):
+            count += _members(value, deeper - 1)
+    return count
+
+
+def _members_within(values: list[Any], deeper: int) -> int:
+    """The same for a list."""
+    if deeper < 0:
+        return -_PLAIN_SIZE
     count = 0
-    inner: Iterable[Any] = value
-    if isinstance(value, dict):
-        count, inner = len(value), value.values()
-    for each in inner:
-        if type(each) is dict or type(each) is list:
-            count += _members(each, deeper - 1)
+    for value in values:
+        if isinstance(value, dict):
+            count += _members(value, deeper - 1)
+        elif isinstance(value, list):
+            count += _members_within(value, deeper - 1)
     return count
 
 

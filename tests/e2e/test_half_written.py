@@ -103,16 +103,18 @@ def files(tmp_path: Path, certificates: Paths) -> Gateway:
 async def here(source: generation.Source, path: Path) -> AsyncIterator[app.Gateway]:
     running = app.Gateway(path, None, source)
     thresholds = gc.get_threshold()
-    async with asyncio.TaskGroup() as group:
-        group.create_task(running.run(source))
-        try:
-            await until(lambda: hasattr(running, "_now"))
-            yield running
-        finally:
-            running._stop()
-            running._stop()
-    gc.unfreeze()
-    gc.set_threshold(*thresholds)
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(running.run(source))
+            try:
+                await until(lambda: hasattr(running, "_now"))
+                yield running
+            finally:
+                running._stop()
+                running._stop()
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*thresholds)
 
 
 async def until(true: Callable[[], bool]) -> None:
