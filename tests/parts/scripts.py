@@ -33,14 +33,14 @@ def sized(body: bytes = b'{"stub":true}', status: int = 200, *lines: str, kind: 
     return (head(status, f"Content-Type: {kind}", f"Content-Length: {len(body)}", *lines) + body,)
 
 
-def cut(body: bytes, promised: int, ending: Then = Then.CLOSE) -> Script:
+def cut(body: bytes, promised: int, ending: Then = Then.CLOSE, *, kind: str = "application/json") -> Script:
     """An answer that promises more bytes than it sends, and then ends so."""
-    return (head(200, "Content-Type: application/json", f"Content-Length: {promised}") + body, ending)
+    return (head(200, f"Content-Type: {kind}", f"Content-Length: {promised}") + body, ending)
 
 
-def until_close(body: bytes) -> Script:
+def until_close(body: bytes, *, kind: str = "application/json") -> Script:
     """An answer without a length: the end of the connection is its end (RFC 9112 §6.3)."""
-    return (head(200, "Content-Type: application/json", "Connection: close") + body, Then.CLOSE)
+    return (head(200, f"Content-Type: {kind}", "Connection: close") + body, Then.CLOSE)
 
 
 def chunk(piece: bytes) -> bytes:

@@ -55,6 +55,48 @@ ANTHROPIC = (
     + named("message_stop")
 )
 
+TOOL = (
+    frame(choices=[{"index": 0, "delta": {"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": ""}}]}}])
+    + b"".join(
+        frame(choices=[{"index": 0, "delta": {"tool_calls": [{"index": 0, "function": {"arguments": part}}]}}])
+        for part in ('{"pa', 'th":"', "/x\\n", '"}')
+    )
+    + LAST
+)
+ERROR = b'data: {"error":{"message":"worker limit","type":"Internal","code":500}}\n\n'
+TRITON = b"".join(
+    b'data: {"model_name":"t","model_version":"1","text_output":"%b"}\n\n' % text for text in (b"a", b"b", b"c")
+)
+LONG_LINE = frame("a") + frame("x" * 700_000) + LAST
+
+#: Streams that backends are known to send, whole and broken.
+SAMPLES = {
+    "ok": OK,
+    "usage": USAGE,
+    "usage is null": NULLS,
+    "tool": TOOL,
+    "comment": COMMENTS,
+    "crlf": CRLF,
+    "no space": NO_SPACE,
+    "several data lines": SEVERAL_LINES,
+    "unicode separators": SEPARATORS,
+    "growing usage": GROWING,
+    "responses": RESPONSES,
+    "anthropic": ANTHROPIC,
+    "error in the middle": frame("a") + ERROR + DONE,
+    "error first": ERROR,
+    "no done": OK.removesuffix(DONE),
+    "cut in a text": OK[:-40],
+    "cut in a character": OK[: OK.index("🙂".encode()) + 2],
+    "long line": LONG_LINE,
+    "triton": TRITON,
+    "empty": b"",
+}
+#: Those that end with their protocol's last word; Triton's has none, and is whole after each event.
+WHOLE = frozenset(SAMPLES) - {"error first", "no done", "cut in a text", "cut in a character", "empty"}
+#: Those that tell of 3 tokens in and 5 out.
+COUNTED = WHOLE - {"ok", "error in the middle", "triton"}
+
 WITH_COUNTS = {
     "usage": USAGE,
     "null in every frame": NULLS,
