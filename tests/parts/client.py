@@ -125,6 +125,7 @@ class Streaming:
         try:
             for arrival in self.pieces():
                 received += arrival.piece
+            self.cut = bool(self._response.length)  # of a promised length, what is still owed
         except (http.client.IncompleteRead, OSError):
             self.cut = True
         return received
