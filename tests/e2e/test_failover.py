@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,10 +15,11 @@ from tests.parts import scripts
 from tests.parts.gateway import Gateway, pool
 from tests.parts.llama import HEALTH, Llama
 from tests.parts.process import wait_until
-from tests.parts.scripts import Then
-from tests.parts.stub import Stub, in_turn
+from tests.parts.scripts import Script, Then
+from tests.parts.stub import Request, Stub, in_turn
 
 PATH = "/v1/chat/completions"
+JSON = {"Content-Type": "application/json"}
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 2}
 
 
@@ -67,6 +69,7 @@ def test_a_backend_that_refuses_connections_is_retried_elsewhere(start_gateway: 
 
 @pytest.mark.parametrize("busy", [502, 503, 504])
 def test_a_backend_that_is_too_busy_is_retried_elsewhere(start_gateway: StartGateway, token: Token, busy: int) -> None:
+    """B016, fourth try."""
     with Stub(scripts.sized(b"{}", busy)) as full, Stub() as good:
         gateway = start_gateway([pool("nim", ["m"], full.url, good.url)])
         gateway.backends_up("nim", 2)
@@ -82,21 +85,89 @@ def test_an_answer_of_the_backend_itself_is_not_retried(start_gateway: StartGate
         assert len(first.requests) + len(second.requests) == 1
 
 
-def test_a_new_connection_that_breaks_after_the_request_is_not_retried(
+#: What a backend does with a call that it has read, and what the caller is told.
+MAY_HAVE_RUN: dict[str, tuple[Script, int]] = {
+    "it answers too late": ((2.0, *scripts.sized()), 504),
+    "it resets": ((0.05, Then.RESET), 502),
+    "it closes": ((0.05, Then.CLOSE), 502),
+    "it breaks off within the head": ((b"HTTP/1.1 200 OK\r\nContent-Le", 0.05, Then.CLOSE), 502),
+    "it answers nonsense": ((b"0 1 2 3\r\n\r\n", Then.CLOSE), 502),
+}
+
+
+def test_what_a_backend_may_have_run_is_not_sent_to_another(start_gateway: StartGateway, token: Token) -> None:
+    """B016, first and second try: the other one is well, and hears nothing."""
+    with Stub() as first, Stub() as second:
+        gateway = start_gateway([pool("nim", ["m"], first.url, second.url, first_byte="500ms")])
+        gateway.backends_up("nim", 2)
+        for name, (fault, wanted) in MAY_HAVE_RUN.items():
+            asked = len(first.requests) + len(second.requests)
+            once = in_turn(fault, scripts.sized())
+            first.say(once)
+            second.say(once)
+            assert status(gateway, token("alice")) == wanted, name
+            assert len(first.requests) + len(second.requests) == asked + 1, name
+        assert gateway.metric("gateway_retries_total") == 0
+
+
+def test_a_call_that_was_not_connected_reaches_another_backend_whole(start_gateway: StartGateway, token: Token) -> None:
+    """B016, third try: also where the body is passed on as it comes."""
+    steady = {"interval": "1h", "fall": 100}
+    cases = {f"{kind}-{size}": size for kind in ("chat", "tensor") for size in (10, 200_000, 3_000_000)}
+    with Stub() as gone, Stub() as good:
+        pools = [
+            pool(name, [name], gone.url, good.url, protocols=["openai" if "chat" in name else "kserve"], health=steady)
+            for name in cases
+        ]
+        gateway = start_gateway(pools)
+        for name in cases:
+            gateway.backends_up(name, 2)
+        gone.stop()
+        for name, size in cases.items():
+            body = b'{"model":"%b","pad":"%b"}' % (name.encode(), b"0123456789" * (size // 10))
+            path = PATH if "chat" in name else f"/v2/models/{name}/infer"
+            for _ in range(2):
+                answer = gateway.ask("POST", path, body=body, headers=JSON, token=token("alice"))
+                assert (answer.status, good.requests[-1].body) == (200, body), name
+            assert gateway.metric("gateway_retries_total", pool=name) == 1
+    assert len(good.requests) == 2 * len(cases)
+
+
+def test_a_busy_answer_goes_to_the_caller_as_it_is_where_nobody_else_is_left(
     start_gateway: StartGateway, token: Token
 ) -> None:
-    """The backend may have executed it."""
-    with Stub((0.05, Then.RESET)) as first, Stub((0.05, Then.RESET)) as second:
-        gateway = start_gateway([pool("nim", ["m"], first.url, second.url)])
-        gateway.backends_up("nim", 2)
-        assert status(gateway, token("alice")) == 502
-        assert len(first.requests) + len(second.requests) == 1
+    """B016, fourth try."""
+
+    def busy(request: Request) -> Script:
+        return scripts.sized(b'{"busy":true}', int(json.loads(request.body)["model"]), "Retry-After: 2")
+
+    names = ("502", "503", "504")
+    with Stub(busy) as stub:
+        gateway = start_gateway([pool(f"nim-{name}", [name], stub.url) for name in names])
+        for name in names:
+            gateway.backends_up(f"nim-{name}", 1)
+            answer = gateway.ask("POST", PATH, body={"model": name}, token=token("alice"))
+            assert (answer.status, answer["retry-after"], answer.body) == (int(name), "2", b'{"busy":true}')
+    assert len(stub.requests) == len(names)
+
+
+def test_a_long_upload_that_met_a_busy_backend_is_not_sent_again_in_part(
+    start_gateway: StartGateway, token: Token
+) -> None:
+    """B016: what was passed on as it came is gone, so the busy answer is the caller's."""
+    body = bytes(2_000_000)
+    with Stub(scripts.sized(b"{}", 503)) as first, Stub(scripts.sized(b"{}", 503)) as second:
+        health = {"path": "/v2/health/ready"}
+        gateway = start_gateway([pool("triton", ["t"], first.url, second.url, protocols=["kserve"], health=health)])
+        gateway.backends_up("triton", 2)
+        assert gateway.ask("POST", "/v2/models/t/infer", body=body, token=token("alice")).status == 503
+    assert [request.body for request in first.requests + second.requests] == [body]
 
 
 def test_a_kept_connection_that_the_backend_closed_meanwhile_goes_unnoticed(
     start_gateway: StartGateway, token: Token
 ) -> None:
-    """Engines close idle connections after a few seconds, often just when the next call comes."""
+    """B015: engines close idle connections after a few seconds, often just when the next call comes."""
     with Stub(lambda _: (*scripts.sized(), 0.02, Then.CLOSE)) as closing:
         gateway = start_gateway([pool("nim", ["m"], closing.url)])
         with Load(lambda: status(gateway, token("alice")), per_second=50) as load:
@@ -121,6 +192,7 @@ def test_a_kept_connection_that_closes_as_the_call_comes_is_answered_by_the_seco
 def test_a_kept_connection_that_closes_late_may_have_run_the_call_which_is_not_sent_again(
     start_gateway: StartGateway, token: Token
 ) -> None:
+    """B016."""
     with Stub(in_turn(scripts.sized(), (2.0, Then.CLOSE), scripts.sized())) as stub:
         gateway = start_gateway([pool("nim", ["m"], stub.url)])
         gateway.backends_up("nim", 1)
