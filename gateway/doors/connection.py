@@ -170,8 +170,8 @@ class ClientConnection(asyncio.Protocol):
 
     @property
     def leaving(self) -> bool:
-        """True when no request may follow the one being answered."""
-        return self._door.draining
+        """True when no request may follow the one being answered: what is unread of its body would be taken for one."""
+        return self._door.draining or (self._current is not None and not self._current.came.complete)
 
     def write(self, data: bytes) -> None:
         if not self._closing:
