@@ -7,7 +7,7 @@ Must not know: who raises them, or how a body spells them (`dialects` does).
 from __future__ import annotations
 
 from enum import Enum
-from typing import ClassVar
+from typing import ClassVar, Self
 
 
 class Side(Enum):
@@ -143,6 +143,11 @@ class RequestTimeout(Refusal):
 class TooLarge(Refusal):
     code, side, result = "request_too_large", Side.CLIENT, "invalid"
     default = "The request body is larger than allowed here."
+
+    @classmethod
+    def beyond(cls, limit: int) -> Self:
+        """A body of more than `limit` bytes."""
+        return cls(f"The request body is larger than the {limit} bytes allowed here.")
 
 
 class HeaderTooLarge(Refusal):

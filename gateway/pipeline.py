@@ -21,6 +21,7 @@ from gateway.errors import (
     Refusal,
     Side,
     Stalled,
+    TooLarge,
     Truncated,
     UpstreamBroke,
     UpstreamBusy,
@@ -177,13 +178,15 @@ class Pipeline:
                 relay.settle()
 
     def _prepare(self, exchange: Exchange, asked: Resolved, grant: Grant) -> Outbound:
+        """What a backend is sent. Raises `TooLarge` where that is known before a backend has heard of the call."""
+        body = exchange.body
+        if asked.payload is None and max(body.length or 0, body.received) > asked.limit:
+            raise TooLarge.beyond(asked.limit)
         call, settings, timeouts = exchange.call, asked.pool.settings, self._timeouts
         crossing = self._for_backends.get(asked.pool) or self._crossing(asked.pool)
         shared, fields = crossing.outbound(call, grant.principal, name_caller=settings.identity_headers)
         first_byte, idle = settings.first_byte or timeouts.first_byte, settings.idle or timeouts.idle
-        return Outbound(
-            call.method, asked.target, shared, fields, asked.payload, exchange.body, asked.limit, first_byte, idle
-        )
+        return Outbound(call.method, asked.target, shared, fields, asked.payload, body, asked.limit, first_byte, idle)
 
     def _crossing(self, pool: Pool) -> RequestCrossing:
         credential = pool.settings.credential

@@ -54,7 +54,7 @@ class IncomingBody:
     async def whole(self, limit: int) -> bytes:
         """All of it, at most `limit` bytes. Raises `TooLarge`, or `BadRequest` when it breaks off."""
         if (self.length or 0) > limit or self.received > limit:
-            raise _too_large(limit)
+            raise TooLarge.beyond(limit)
         if not self.complete and self._failure is None:
             self._limit = limit
             self._moment = Moment()
@@ -72,7 +72,7 @@ class IncomingBody:
         self._sink = sink
         self._limit = limit
         if (self.length or 0) > limit or self.received > limit:
-            sink.failed(_too_large(limit))
+            sink.failed(TooLarge.beyond(limit))
             return self._flow
         for piece in tuple(self._kept()):
             sink.data(piece)
@@ -96,7 +96,7 @@ class IncomingBody:
         """More of the body."""
         self.received += len(piece)
         if self._limit >= 0 and self.received > self._limit:
-            self.broke_off(_too_large(self._limit))
+            self.broke_off(TooLarge.beyond(self._limit))
             return
         if self._failure is not None:
             return
@@ -190,13 +190,13 @@ class WholeBody:
     async def whole(self, limit: int) -> bytes:
         """All of it. Raises `TooLarge`."""
         if self.length > limit:
-            raise _too_large(limit)
+            raise TooLarge.beyond(limit)
         return self.now
 
     def stream(self, sink: Sink, limit: int) -> Flow:
         """All of it, at once."""
         if self.length > limit:
-            sink.failed(_too_large(limit))
+            sink.failed(TooLarge.beyond(limit))
         else:
             if self.now:
                 sink.data(self.now)
@@ -218,7 +218,3 @@ class _Still:
 
 
 _STILL = _Still()
-
-
-def _too_large(limit: int) -> TooLarge:
-    return TooLarge(f"The request body is larger than the {limit} bytes allowed here.")
