@@ -130,9 +130,10 @@ def test_a_caller_without_chunks_gets_no_orderly_end_of_a_broken_stream(
     body = b'{"model":"m","stream":true}'
     for framing in FRAMINGS:
         stub.say(breaking(scripts.events(1)[0], framing))
-        with raw(stubbed.port, stubbed.ca) as sock:
-            assert isinstance(sock, ssl.SSLSocket)
-            sock.suppress_ragged_eofs = False
+        with (
+            socket.create_connection(("127.0.0.1", stubbed.port), timeout=30) as plain,
+            stubbed.trust.wrap_socket(plain, server_hostname="localhost", suppress_ragged_eofs=False) as sock,
+        ):
             sock.sendall(
                 b"POST %b HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
                 b"Authorization: Bearer %b\r\n\r\n%b" % (CHAT.encode(), len(body), token("alice").encode(), body)
