@@ -109,6 +109,7 @@ async def test_a_field_of_the_caller_replaces_ours(fetch: Fetch) -> None:
 
 @pytest.mark.parametrize("status", [204, 301, 302, 307, 401, 404, 500, 503])
 async def test_every_status_is_an_answer_and_no_redirect_is_followed(fetch: Fetch, status: int) -> None:
+    """B047."""
     head = f"HTTP/1.1 {status} X\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"
     async with serving(Server(head.encode())) as server:
         answer = await fetch.get(server.url(), timeout=2, limit=0)

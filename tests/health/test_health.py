@@ -72,6 +72,7 @@ async def test_a_backend_that_stops_being_ready_leaves_after_three_probes_and_is
 async def test_anything_but_a_success_is_not_ready_and_no_redirect_is_followed(
     server: Server, fetch: Fetch, status: int
 ) -> None:
+    """B047."""
     server.says["/v1/health/ready"] = status
     pool = pool_of(server.url)
     await probed(Prober((pool,), fetch), pool)
