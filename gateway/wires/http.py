@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -23,8 +24,13 @@ _IDLE_KEPT = 256
 # A body above this cannot be sent again, so it is not trusted to a connection that may be stale.
 _REUSE_BODY_LIMIT = 256 * 1024
 
+# Seconds for which an address that did not answer comes behind the others of its name, and how many are remembered.
+_DOUBTED_FOR = 30.0
+_DOUBTED_MOST = 256
+
 log = logging.getLogger(__name__)
 
+_Address = tuple[int, str, int]
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 
@@ -40,6 +46,7 @@ class HttpWire:
         self._connect_limit = connect
         self._unsolicited = unsolicited
         self._idle: dict[Backend, list[Connection]] = {}
+        self._doubted: dict[_Address, float] = {}
 
     async def relay(self, backend: Backend, outbound: Outbound, answer: Answer) -> None:
         """See `seams.Wire.relay`."""
@@ -113,13 +120,7 @@ class HttpWire:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._connect_limit):
-                _, connection = await loop.create_connection(
-                    lambda: Connection(loop, backend, self._settled, self._gone),
-                    backend.host,
-                    backend.port,
-                    ssl=backend.tls,
-                    server_hostname=backend.server_name if backend.tls is not None else None,
-                )
+                connection = await self._reach(loop, backend)
         except Exception as error:  # whatever it was, one call fails and the gateway goes on
             if not isinstance(error, OSError | TimeoutError):  # ssl.SSLError is an OSError
                 log.exception("connect.failed backend=%s", backend.name)
@@ -131,6 +132,35 @@ class HttpWire:
         connection.take()
         attempt.connection = connection
         attempt.moment.fire()
+
+    async def _reach(self, loop: asyncio.AbstractEventLoop, backend: Backend) -> Connection:
+        """Connect to one address of the name after the other. One that hangs takes half of the time that is left."""
+        until = loop.time() + self._connect_limit
+        found = await loop.getaddrinfo(backend.host, backend.port, type=socket.SOCK_STREAM)
+        addresses = [(family, str(address[0]), backend.port) for family, _, _, _, address in found]
+        if len(addresses) > 1:
+            addresses.sort(key=lambda address: self._doubted.get(address, 0.0) > loop.time())
+        for address in addresses[:-1]:
+            try:
+                async with asyncio.timeout((until - loop.time()) / 2):
+                    return await self._dial(loop, backend, address)
+            except OSError:  # TimeoutError and ssl.SSLError are among them
+                if len(self._doubted) >= _DOUBTED_MOST:
+                    self._doubted.clear()
+                self._doubted[address] = loop.time() + _DOUBTED_FOR
+        return await self._dial(loop, backend, addresses[-1])
+
+    async def _dial(self, loop: asyncio.AbstractEventLoop, backend: Backend, address: _Address) -> Connection:
+        family, host, port = address
+        _, connection = await loop.create_connection(
+            lambda: Connection(loop, backend, self._settled, self._gone),
+            host,
+            port,
+            family=family,
+            ssl=backend.tls,
+            server_hostname=backend.server_name if backend.tls is not None else None,
+        )
+        return connection
 
 
 class _Attempt:

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-from gateway import app, generation
+from gateway import generation
 from gateway.config.watch import UNKNOWN, contents
 from gateway.devcerts import Paths
 from tests.conftest import StartGateway, Token
+from tests.e2e.here import LIVE, here, until
 from tests.parts.gateway import Gateway, allow, oidc, pool
 from tests.parts.process import free_port, wait_until
 from tests.parts.stub import Stub
 
 CHAT = "/v1/chat/completions"
-#: Seconds after which a change must be live, once it is complete (contract, section 3).
-LIVE = 2.0
 ALLOW = allow("all", ["**"])
 DENY = {**allow("not-n", ["n"]), "effect": "deny"}
 
@@ -97,30 +93,6 @@ def files(tmp_path: Path, certificates: Paths) -> Gateway:
         tmp_path, certificates, [oidc(down)], [pool("nim", ["m", "n"], down)], [ALLOW, DENY],
         start=False, audit=audit, limits=timeouts,
     )  # fmt: skip
-
-
-@asynccontextmanager
-async def here(source: generation.Source, path: Path) -> AsyncIterator[app.Gateway]:
-    running = app.Gateway(path, None, source)
-    thresholds = gc.get_threshold()
-    try:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(running.run(source))
-            try:
-                await until(lambda: hasattr(running, "_now"))
-                yield running
-            finally:
-                running._stop()
-                running._stop()
-    finally:
-        gc.unfreeze()
-        gc.set_threshold(*thresholds)
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(LIVE):
-        while not true():  # noqa: ASYNC110  nobody tells
-            await asyncio.sleep(0.01)
 
 
 async def test_files_that_changed_after_they_were_reported_are_not_taken_as_they_are(files: Gateway) -> None:

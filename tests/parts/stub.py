@@ -78,7 +78,14 @@ class Stub:
     Health probes are answered as `healthy` says; they are kept in `probes`, all else in `requests`.
     """
 
-    def __init__(self, answer: Choice | Script = (), *, port: int = 0, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        answer: Choice | Script = (),
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.say(answer or sized())
         self.healthy = True
         self.probes: list[Request] = []
@@ -88,9 +95,10 @@ class Stub:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="stub", daemon=True)
         self._thread.start()
-        self._server = self._run(self._listen(port, tls))
+        self._server = self._run(self._listen(host, port, tls))
         self.port: int = self._server.sockets[0].getsockname()[1]
-        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
+        self.authority = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+        self.url = f"{'https' if tls else 'http'}://{self.authority}"
 
     def __repr__(self) -> str:
         return f"<Stub {self.url} {len(self.requests)} requests>"
@@ -122,10 +130,10 @@ class Stub:
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(HURRY)
 
-    async def _listen(self, port: int, tls: ssl.SSLContext | None) -> asyncio.Server:
+    async def _listen(self, host: str, port: int, tls: ssl.SSLContext | None) -> asyncio.Server:
         return await self._loop.create_server(
             lambda: _Connection(self),
-            "127.0.0.1",
+            host,
             port,
             ssl=tls,
             backlog=512,
