@@ -35,6 +35,15 @@ def hurried(start_shared_gateway: StartGateway, stub: Stub) -> Gateway:
     return running
 
 
+@pytest.fixture(scope="module")
+def impatient(start_shared_gateway: StartGateway, stub: Stub) -> Gateway:
+    """Its limit on those who do not read is the only short one."""
+    limits = {"timeouts": {"write": "1s", "pre_stop": "200ms", "drain": "5s"}}
+    running = start_shared_gateway([pool("nim", ["m"], stub.url)], limits=limits)
+    running.backends_up("nim", 1)
+    return running
+
+
 def test_an_answer_that_takes_longer_than_every_limit_is_whole(hurried: Gateway, stub: Stub, token: Token) -> None:
     """B007: 3.5 s, where each silence is limited to one."""
     events = scripts.events(13)
@@ -74,18 +83,18 @@ def test_a_backend_that_is_silent_for_too_long_is_given_up(
 
 @pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
 def test_who_stops_reading_is_dropped_after_the_limit_and_so_is_the_backends_connection(
-    hurried: Gateway, stub: Stub, token: Token, kind: str
+    impatient: Gateway, stub: Stub, token: Token, kind: str
 ) -> None:
     """B011."""
     stub.say(scripts.chunked([b"data: " + b"x" * 65_536 + b"\n\n"] * 1600, kind=kind))
-    before = hurried.process.resident_bytes()
-    with streaming(hurried.url, "POST", CHAT, body=STREAM, token=token("alice"), ca=hurried.ca) as answer:
+    before = impatient.process.resident_bytes()
+    with streaming(impatient.url, "POST", CHAT, body=STREAM, token=token("alice"), ca=impatient.ca) as answer:
         answer.next()
         request = stub.requests[-1]
         wait_until(lambda: request.closed is not None, 20, "the backend's connection being closed")
         assert request.written < 30 * MIB
-        assert hurried.process.resident_bytes() - before < 20 * MIB
+        assert impatient.process.resident_bytes() - before < 20 * MIB
         answer.rest()
         assert answer.cut
-    assert hurried.audit_of(answer.fields["x-request-id"])["status"] == 499
-    wait_until(lambda: hurried.metric("gateway_in_flight_requests", pool="nim") == 0)
+    assert impatient.audit_of(answer.fields["x-request-id"])["status"] == 499
+    wait_until(lambda: impatient.metric("gateway_in_flight_requests", pool="nim") == 0)
