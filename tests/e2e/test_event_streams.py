@@ -97,6 +97,28 @@ def test_a_stream_that_only_the_connection_ends_is_whole_after_its_last_word_alo
         assert re.fullmatch(rb'data: \{"error":\{.*"code":"stream_truncated"\}\}\n\n', rest)
 
 
+@pytest.mark.parametrize(
+    ("name", "last"),
+    [
+        ("responses", rb'data: \{"error":\{.*"code":"stream_truncated"\}\}\n\n'),
+        ("anthropic", rb'event: error\ndata: \{"type":"error","error":\{"type":"api_error".*\}\}\n\n'),
+        ("triton", rb'data: \{"error":"[^"]*"\}\n\n'),
+    ],
+)
+def test_each_protocol_is_told_of_a_broken_stream_in_its_own_words(
+    gateway: Gateway, stub: Stub, token: Token, name: str, last: bytes
+) -> None:
+    """B003."""
+    first = streams.SAMPLES[name].partition(b"\n\n")[0] + b"\n\n"
+    stub.say(scripts.sse([first], every=0.05, end=(Then.RESET,)))
+    path = PATHS[name]
+    with streaming(gateway.url, "POST", path, body=STREAM, token=token("alice"), ca=gateway.ca) as answer:
+        received = answer.rest()
+        assert answer.cut
+    assert received.startswith(first)
+    assert re.fullmatch(last, received.removeprefix(first))
+
+
 @pytest.mark.parametrize("accepted", ["gzip, br, zstd", "identity", None])
 def test_events_are_never_compressed_on_the_way_and_come_as_they_are_made(
     gateway: Gateway, stub: Stub, token: Token, accepted: str | None

@@ -6,6 +6,8 @@ import asyncio
 import itertools
 import json
 from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPResponse
 
 import pytest
 
@@ -141,6 +143,34 @@ def test_what_one_caller_did_not_wait_for_is_never_given_to_the_next(
     others = [request.connection for request in stub.requests if b"leaver" not in request.body]
     assert len(abandoned) == len(set(abandoned)) == len(others)
     assert all(other not in abandoned[:position] for position, other in enumerate(others, 1))
+
+
+def test_an_answer_that_comes_before_the_whole_upload_ends_the_upload_and_both_connections(
+    gateway: Gateway, stub: Stub, token: Token
+) -> None:
+    """B020: the rest of a body is nobody's next request, neither at the backend nor here."""
+    stub.early = (*scripts.sized(b'{"error":"too much"}', 413), Then.WAIT)
+    try:
+        with raw(gateway.port, gateway.ca) as line:
+            line.sendall(
+                b"POST %b HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\nAuthorization: Bearer %b\r\n\r\n%b"
+                % (INFER.encode(), token("alice").encode(), b"x" * 5000)
+            )
+            with closing(HTTPResponse(line)) as answer:
+                answer.begin()
+                assert (answer.status, answer.headers["Connection"]) == (413, "close")
+                assert answer.read() == b'{"error":"too much"}'
+            wait_until(lambda: stub.requests[0].closed is not None, 5, "the backend's connection being closed")
+    finally:
+        stub.early = None
+
+
+def test_idle_connections_are_closed_before_engines_close_them(gateway: Gateway, stub: Stub, token: Token) -> None:
+    """B015: engines keep them for five seconds."""
+    stub.say(scripts.sized())
+    assert gateway.ask("POST", CHAT, body={"model": "m"}, token=token("alice")).status == 200
+    (request,) = stub.requests
+    wait_until(lambda: request.closed is not None, 15, "the gateway closing its idle connection")
 
 
 async def test_hundreds_of_streams_run_at_once_and_hold_up_neither_probes_nor_keys(

@@ -88,6 +88,8 @@ class Stub:
     ) -> None:
         self.say(answer or sized())
         self.healthy = True
+        #: Answer so as soon as the head of a request is there, and read no further.
+        self.early: Script | None = None
         self.probes: list[Request] = []
         self.requests: list[Request] = []
         self.connections = 0
@@ -173,6 +175,8 @@ class Stub:
             "via"
         )  # a relayed call has been somewhere
         (self.probes if probe else self.requests).append(request)
+        if self.early is not None and not probe:
+            return await _play(self.early, request, connection)
         await _read_body(connection.reader, request)
         script = sized(b"{}", 200 if self.healthy else 503) if probe else self.answer(request)
         request.complete = True
