@@ -1,8 +1,8 @@
-"""One gateway in front of every real server, shared by the tests that only ask."""
+"""One gateway in front of every real server, shared by the tests that only ask; one in front of a stub."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from tests.conftest import StartGateway
 from tests.parts.gateway import Gateway, allow, pool
 from tests.parts.llama import HEALTH, Llama
+from tests.parts.stub import Stub
 from tests.parts.triton import Triton
 
 TINY = "meta/tiny"
@@ -32,5 +33,30 @@ def gateway(start_shared_gateway: StartGateway, llama: Llama, triton: Triton) ->
     ]
     running = start_shared_gateway(pools, rules)
     running.backends_up("llama", 1)
+    running.backends_up("triton", 1)
+    return running
+
+
+@pytest.fixture(scope="module")
+def backend() -> Iterator[Stub]:
+    """A stub that the tests of a module share."""
+    with Stub() as made:
+        yield made
+
+
+@pytest.fixture
+def stub(backend: Stub) -> Stub:
+    """The module's stub, as if nobody had asked it yet."""
+    backend.requests.clear()
+    return backend
+
+
+@pytest.fixture(scope="module")
+def stubbed(start_shared_gateway: StartGateway, backend: Stub) -> Gateway:
+    """A gateway with that stub behind it, for the model `m` (OpenAI, Anthropic) and `t` (KServe)."""
+    nim = pool("nim", ["m"], backend.url, protocols=["openai", "anthropic", "nim-mgmt"])
+    kserve = pool("triton", ["t"], backend.url, protocols=["kserve"], health={"path": "/v2/health/ready"})
+    running = start_shared_gateway([nim, kserve])
+    running.backends_up("nim", 1)
     running.backends_up("triton", 1)
     return running

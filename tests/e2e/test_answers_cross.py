@@ -25,19 +25,6 @@ PLAIN = json.dumps({"pad": "x" * 2048, "usage": {"prompt_tokens": 3, "completion
 
 
 @pytest.fixture(scope="module")
-def backend() -> Iterator[Stub]:
-    with Stub() as made:
-        yield made
-
-
-@pytest.fixture
-def stub(backend: Stub) -> Stub:
-    """The backend, as if nobody had asked it yet."""
-    backend.requests.clear()
-    return backend
-
-
-@pytest.fixture(scope="module")
 def gateway(start_shared_gateway: StartGateway, backend: Stub) -> Gateway:
     """The backend is known by a name: cookie jars leave addresses alone."""
     url = f"http://localhost:{backend.port}"

@@ -7,15 +7,14 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Iterator
 
 import pytest
 
-from tests.conftest import StartGateway, Token
+from tests.conftest import Token
 from tests.e2e.conftest import TINY
 from tests.parts import scripts
 from tests.parts.client import connection, prepared, raw, read_all, streaming
-from tests.parts.gateway import Gateway, pool
+from tests.parts.gateway import Gateway
 from tests.parts.llama import Llama
 from tests.parts.process import wait_until
 from tests.parts.scripts import Script, Then
@@ -25,21 +24,6 @@ CHAT = "/v1/chat/completions"
 STREAM = {"model": "m", "stream": True}
 SSE = "text/event-stream"
 MIB = 1024 * 1024
-
-
-@pytest.fixture(scope="module")
-def stub() -> Iterator[Stub]:
-    with Stub() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def stubbed(start_shared_gateway: StartGateway, stub: Stub) -> Gateway:
-    kserve = pool("triton", ["t"], stub.url, protocols=["kserve"], health={"path": "/v2/health/ready"})
-    running = start_shared_gateway([pool("nim", ["m"], stub.url), kserve])
-    running.backends_up("nim", 1)
-    running.backends_up("triton", 1)
-    return running
 
 
 @pytest.mark.parametrize("ending", [Then.CLOSE, Then.RESET])

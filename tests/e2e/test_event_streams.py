@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 
 import pytest
 
-from tests.conftest import StartGateway, Token
+from tests.conftest import Token
 from tests.parts import scripts
 from tests.parts.client import Answer, connection, prepared, streaming
-from tests.parts.gateway import Gateway, pool
+from tests.parts.gateway import Gateway
 from tests.parts.process import wait_until
 from tests.parts.scripts import Script, Then
 from tests.parts.stub import Stub
@@ -26,19 +26,8 @@ MIB = 1024 * 1024
 
 
 @pytest.fixture(scope="module")
-def stub() -> Iterator[Stub]:
-    with Stub() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def gateway(start_shared_gateway: StartGateway, stub: Stub) -> Gateway:
-    nim = pool("nim", ["m"], stub.url, protocols=["openai", "anthropic"])
-    kserve = pool("triton", ["t"], stub.url, protocols=["kserve"], health={"path": "/v2/health/ready"})
-    running = start_shared_gateway([nim, kserve])
-    running.backends_up("nim", 1)
-    running.backends_up("triton", 1)
-    return running
+def gateway(stubbed: Gateway) -> Gateway:
+    return stubbed
 
 
 def ask(gateway: Gateway, token: Token, path: str = CHAT) -> Answer:

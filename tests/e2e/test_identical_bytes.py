@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import StartGateway, Token
+from tests.conftest import Token
 from tests.e2e.conftest import TINY
 from tests.parts import scripts
 from tests.parts.client import ask, streaming
-from tests.parts.gateway import Gateway, pool
+from tests.parts.gateway import Gateway
 from tests.parts.llama import Llama
 from tests.parts.stub import Stub
 from tests.parts.triton import Triton
@@ -25,22 +24,6 @@ CHAT = {"model": TINY, "messages": [{"role": "user", "content": "hi"}], "max_tok
 VARYING = re.compile(
     rb'"id":"[^"]*"|"created":\d+|"timings":\{[^}]*\}|"prompt_tokens_details":\{[^}]*\}|"(?:cached_tokens|cache_n)":\d+'
 )
-
-
-@pytest.fixture(scope="module")
-def stub() -> Iterator[Stub]:
-    with Stub() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def stubbed(start_shared_gateway: StartGateway, stub: Stub) -> Gateway:
-    """A gateway with the stub behind it, for the model `m` (OpenAI) and `t` (KServe)."""
-    kserve = pool("triton", ["t"], stub.url, protocols=["kserve"], health={"path": "/v2/health/ready"})
-    running = start_shared_gateway([pool("nim", ["m"], stub.url), kserve])
-    running.backends_up("nim", 1)
-    running.backends_up("triton", 1)
-    return running
 
 
 @pytest.mark.parametrize("stream", [False, True])

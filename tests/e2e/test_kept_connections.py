@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import Iterator
 from contextlib import closing
 from http.client import HTTPResponse
 
 import pytest
 
-from tests.conftest import StartGateway, Token
+from tests.conftest import Token
 from tests.e2e.load import Load
 from tests.parts import scripts
 from tests.parts.client import raw, streaming
-from tests.parts.gateway import Gateway, pool
+from tests.parts.gateway import Gateway
 from tests.parts.process import wait_until
 from tests.parts.scripts import Script, Then
 from tests.parts.stub import Request, Stub, in_turn
@@ -28,25 +27,8 @@ TIMEOUT = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: clo
 
 
 @pytest.fixture(scope="module")
-def backend() -> Iterator[Stub]:
-    with Stub() as made:
-        yield made
-
-
-@pytest.fixture
-def stub(backend: Stub) -> Stub:
-    """The backend, as if nobody had asked it yet."""
-    backend.requests.clear()
-    return backend
-
-
-@pytest.fixture(scope="module")
-def gateway(start_shared_gateway: StartGateway, backend: Stub) -> Gateway:
-    kserve = pool("triton", ["t"], backend.url, protocols=["kserve"], health={"path": "/v2/health/ready"})
-    running = start_shared_gateway([pool("nim", ["m"], backend.url), kserve])
-    running.backends_up("nim", 1)
-    running.backends_up("triton", 1)
-    return running
+def gateway(stubbed: Gateway) -> Gateway:
+    return stubbed
 
 
 def marked(request: Request) -> Script:

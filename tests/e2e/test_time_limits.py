@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.conftest import StartGateway, Token
@@ -22,24 +20,18 @@ SECOND = dict.fromkeys(("header", "connect", "first_byte", "idle", "write", "kee
 
 
 @pytest.fixture(scope="module")
-def stub() -> Iterator[Stub]:
-    with Stub() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def hurried(start_shared_gateway: StartGateway, stub: Stub) -> Gateway:
+def hurried(start_shared_gateway: StartGateway, backend: Stub) -> Gateway:
     limits = {"timeouts": {**SECOND, "pre_stop": "200ms", "drain": "5s"}}
-    running = start_shared_gateway([pool("nim", ["m"], stub.url)], limits=limits)
+    running = start_shared_gateway([pool("nim", ["m"], backend.url)], limits=limits)
     running.backends_up("nim", 1)
     return running
 
 
 @pytest.fixture(scope="module")
-def impatient(start_shared_gateway: StartGateway, stub: Stub) -> Gateway:
+def impatient(start_shared_gateway: StartGateway, backend: Stub) -> Gateway:
     """Its limit on those who do not read is the only short one."""
     limits = {"timeouts": {"write": "1s", "pre_stop": "200ms", "drain": "5s"}}
-    running = start_shared_gateway([pool("nim", ["m"], stub.url)], limits=limits)
+    running = start_shared_gateway([pool("nim", ["m"], backend.url)], limits=limits)
     running.backends_up("nim", 1)
     return running
 

@@ -6,7 +6,7 @@ import gzip
 import json
 import socket
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -22,19 +22,6 @@ INFER = "/v2/models/t/infer"
 JSON = "Content-Type: application/json"
 MIB = 1024 * 1024
 HELLO = json.dumps({"model": "small"}).encode()
-
-
-@pytest.fixture(scope="module")
-def backend() -> Iterator[Stub]:
-    with Stub(scripts.sized()) as made:
-        yield made
-
-
-@pytest.fixture
-def stub(backend: Stub) -> Stub:
-    """The backend, as if nobody had asked it yet."""
-    backend.requests.clear()
-    return backend
 
 
 @pytest.fixture(scope="module")
