@@ -137,7 +137,7 @@ class HttpWire:
         """Connect to one address of the name after the other. One that hangs takes half of the time that is left."""
         until = loop.time() + self._connect_limit
         found = await loop.getaddrinfo(backend.host, backend.port, type=socket.SOCK_STREAM)
-        addresses = [(family, str(address[0]), backend.port) for family, _, _, _, address in found]
+        addresses = [(int(each[0]), str(each[4][0]), backend.port) for each in found]
         if len(addresses) > 1:
             addresses.sort(key=lambda address: self._doubted.get(address, 0.0) > loop.time())
         for address in addresses[:-1]:
