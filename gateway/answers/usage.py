@@ -258,12 +258,15 @@ class Events:
 
 
 def _worth(text: bytes) -> bool:
-    """Whether reading these events can tell anything; decides by search alone, and may be wrong only by saying yes."""
-    return (
-        _DONE in text
-        or (_MARK in text and _TELLING.search(text) is not None)
-        or (_NAMED in text and _ENDING.search(text) is not None)
-    )
+    """Whether reading these events can tell anything; decides by search alone, and may be wrong only by saying yes.
+
+    Most are one line that is an object: that has no name and is not the stream's last word.
+    """
+    if _MARK in text and _TELLING.search(text) is not None:
+        return True
+    if text.startswith(b"data: {") and text.find(b"\n") == len(text) - 2 and b"\r" not in text:
+        return False
+    return _DONE in text or (_NAMED in text and _ENDING.search(text) is not None)
 
 
 def _member(text: bytes) -> object:

@@ -31,6 +31,8 @@ _LENGTH = re.compile(rb"\r\ncontent-length:[ ]?([0-9]{1,15})\r\n", re.IGNORECASE
 # A chunk's size and its line end, up to 16 MiB.
 _HEX = re.compile(rb"[0-9A-Fa-f]{1,6}")
 _SIZE_DIGITS = 8
+# Sizes as most servers write them; others are read.
+_SIZES = {b"%x" % size: size for size in range(1, 1024)}
 
 # Heads longer than this are parsed each time.
 _KNOWN_LIMIT = 4096
@@ -116,9 +118,10 @@ class AnswerReader:
         if not self._before_chunk:
             return None
         end = data.find(b"\r\n", 0, _SIZE_DIGITS)
-        if end <= 0 or not data.endswith(b"\r\n") or not _HEX.fullmatch(data, 0, end):
+        if end <= 0 or not data.endswith(b"\r\n"):
             return None
-        size = int(data[:end], 16)
+        digits = data[:end]
+        size = _SIZES.get(digits, 0) or (int(digits, 16) if _HEX.fullmatch(digits) else 0)
         return data[end + 2 : -2] if size and len(data) == end + size + 4 else None
 
     def feed(self, data: bytes) -> None:
