@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from gateway import devcerts
 from gateway.devcerts import Paths
@@ -19,6 +20,10 @@ from tests.parts.triton import Triton
 HERE = Path(__file__).parent
 #: A test that asks for one of these needs `make parts`.
 REAL = {"openid", "llama", "triton"}
+
+# What else the machine does is not what is tested.
+settings.register_profile("suite", deadline=None)
+settings.load_profile("suite")
 
 StartGateway = Callable[..., Gateway]
 Token = Callable[..., str]
