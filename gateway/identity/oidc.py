@@ -86,7 +86,9 @@ class OidcBearer:
             issuer=self.issuer,
             provider=self.name,
             groups=frozenset(self._groups(claims)),
-            client=next((one for name in CLIENT_CLAIMS if isinstance(one := claims.get(name), str) and one), None),
+            client=next(
+                (one for name in CLIENT_CLAIMS if isinstance(one := claims.get(name), str) and _plain(one)), None
+            ),
             scopes=frozenset(self._scopes(claims)),
             expires=expires,
             groups_known=not _leaves_groups_out(claims, self._settings.claims.groups[0]),
@@ -110,9 +112,8 @@ class OidcBearer:
         given = _at(claims, path)
         if given is None and path == ("scope",):
             given = claims.get("scp")
-        if isinstance(given, str):
-            return given.split()
-        return [one for one in given if isinstance(one, str)] if isinstance(given, list) else []
+        listed = given.split() if isinstance(given, str) else given
+        return [one for one in listed if isinstance(one, str) and _plain(one)] if isinstance(listed, list) else []
 
     def _warn_odd_group(self, kind: str) -> None:
         """Once for each type of value; a provider that sends it will send it with every token."""

@@ -102,9 +102,11 @@ SHAPES: dict[str, Shape] = {
     "groups with control characters": Shape({"groups": ["ds", "a\nb", "c\0", "d\x85"]}, groups={"ds"}),
     "1,000 groups": Shape({"groups": [f"g{n}" for n in range(1000)]}, groups={f"g{n}" for n in range(1000)}),
     "path through a string": Shape({"groups": "ds"}, settings={"claims": Claims(groups=("groups", "0"))}),
-    "scopes mixed": Shape({"scope": ["infer", 1, None]}, groups={"ds"}, scopes={"infer"}),
+    "scopes mixed": Shape({"scope": ["infer", 1, None, "", "a\nb"]}, groups={"ds"}, scopes={"infer"}),
+    "scopes with control characters": Shape({"scope": "infer a\0b"}, groups={"ds"}, scopes={"infer"}),
     "scope an object": Shape({"scope": {"infer": True}}, groups={"ds"}),
     "client not a string": Shape({"client_id": 7, "azp": "web"}, groups={"ds"}, client="web"),
+    "client not a plain name": Shape({"client_id": "a\nb", "azp": "", "cid": "web"}, groups={"ds"}, client="web"),
     "groups put under a prefix": Shape({"groups": ["ds"]}, groups={"corp:ds"}, settings={"group_prefix": "corp:"}),
     "groups renamed after the prefix": Shape(
         {"groups": ["/ml/ds", "ops"]}, groups={"data-science", "corp:ops"},
