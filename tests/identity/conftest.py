@@ -19,7 +19,7 @@ from gateway.identity.oidc import OidcBearer
 from gateway.identity.tokens import BearerIdentity
 from gateway.settings import OidcIssuer
 from tests.identity.provider import Provider
-from tests.identity.signers import Json, Signer, rsa_signer
+from tests.identity.signers import Mint, rsa_signer
 
 EPOCH = 1_900_000_000.0
 
@@ -42,16 +42,16 @@ class Clock:
         return self.at
 
 
-class Bench:
+class Bench(Mint):
     """One provider, one gateway-side identity; `wall` and `steady` are their clocks."""
 
     def __init__(self, provider: Provider, fetch: Fetch) -> None:
+        super().__init__(provider.issuer, rsa_signer("k1"), EPOCH)
         self.provider = provider
         self.fetch = fetch
         self.wall = Clock(EPOCH)
         self.steady = Clock(1000.0)
         self.counts: Counter[tuple[str, str]] = Counter()
-        self.good = rsa_signer("k1")
         self.settings = OidcIssuer(name="corp", issuer=provider.issuer, audience=("gw",))
         self.rebuild()
 
@@ -64,17 +64,6 @@ class Bench:
 
     def count(self, provider: str, result: str) -> None:
         self.counts[provider, result] += 1
-
-    def claims(self, **more: object) -> Json:
-        """What a good token says; a value of `...` leaves a name out."""
-        full: Json = {
-            "iss": self.provider.issuer, "aud": "gw", "sub": "alice", "groups": ["ds"],
-            "iat": EPOCH, "exp": EPOCH + 3600,
-        }  # fmt: skip
-        return {k: v for k, v in (full | more).items() if v is not ...}
-
-    def token(self, signer: Signer | None = None, /, **more: object) -> str:
-        return (signer or self.good).sign(self.claims(**more))
 
     async def identify(self, token: str) -> Principal:
         principal = await self.identity.identify(bearing(token))

@@ -1,4 +1,4 @@
-"""Tokens that each have one thing wrong, by name, each made for the bench it is used on."""
+"""Tokens that each have one thing wrong, by name, each made for the issuer it claims."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from tests.identity.conftest import EPOCH, Bench
 from tests.identity.signers import (
+    Mint,
     b64,
     ec_signer,
     ed_signer,
@@ -18,37 +18,42 @@ from tests.identity.signers import (
     rsa_signer,
 )
 
-Forge = Callable[[Bench], str]
+Forge = Callable[[Mint], str]
 
 
 def saying(**claims: object) -> Forge:
     """The provider's own key, one claim changed."""
-    return lambda bench: bench.good.sign(bench.claims(**claims))
+    return lambda mint: mint.good.sign(mint.claims(**claims))
+
+
+def timed(**offsets: float) -> Forge:
+    """The provider's own key, some times changed to so many seconds after the moment of signing."""
+    return lambda mint: mint.token(**{name: mint.now + offset for name, offset in offsets.items()})
 
 
 def headed(**header: object) -> Forge:
     """The provider's own key, one header parameter changed."""
-    return lambda bench: bench.good.sign(bench.claims(), **header)
+    return lambda mint: mint.good.sign(mint.claims(), **header)
 
 
 def payload(text: str | bytes) -> Forge:
     """The provider's own key over exactly this payload."""
     raw = text.encode() if isinstance(text, str) else text
-    return lambda bench: bench.good.sign_raw(part({"alg": "RS256", "kid": "k1"}), b64(raw))
+    return lambda mint: mint.good.sign_raw(part({"alg": "RS256", "kid": "k1"}), b64(raw))
 
 
 def raw_header(text: str | bytes) -> Forge:
     """The provider's own key under exactly this header."""
     raw = text.encode() if isinstance(text, str) else text
-    return lambda bench: bench.good.sign_raw(b64(raw), part(bench.claims()))
+    return lambda mint: mint.good.sign_raw(b64(raw), part(mint.claims()))
 
 
 def written(**raw: str) -> Forge:
     """The provider's own key, one claim written in JSON that `json.dumps` would not write."""
 
-    def forge(bench: Bench) -> str:
-        rest = json.dumps({k: v for k, v in bench.claims().items() if k not in raw})[1:]
-        return payload("{" + "".join(f'"{k}": {v}, ' for k, v in raw.items()) + rest)(bench)
+    def forge(mint: Mint) -> str:
+        rest = json.dumps({k: v for k, v in mint.claims().items() if k not in raw})[1:]
+        return payload("{" + "".join(f'"{k}": {v}, ' for k, v in raw.items()) + rest)(mint)
 
     return forge
 
@@ -56,8 +61,8 @@ def written(**raw: str) -> Forge:
 def edited(change: Callable[[list[str]], Any]) -> Forge:
     """A good token whose three parts are changed after it was signed."""
 
-    def forge(bench: Bench) -> str:
-        parts = bench.token().split(".")
+    def forge(mint: Mint) -> str:
+        parts = mint.token().split(".")
         return ".".join(change(parts) or parts)
 
     return forge
@@ -70,16 +75,16 @@ def _next_letter(parts: list[str]) -> list[str]:
     return [parts[0], parts[1], parts[2][:-1] + last]
 
 
-def secret(make: Callable[[Bench], bytes], **header: object) -> Forge:
-    return lambda bench: hmac_token(make(bench), bench.claims(), **({"kid": "k1"} | header))
+def secret(make: Callable[[Mint], bytes], **header: object) -> Forge:
+    return lambda mint: hmac_token(make(mint), mint.claims(), **({"kid": "k1"} | header))
 
 
 def unsigned(alg: str) -> Forge:
-    return lambda bench: f"{part({'alg': alg, 'kid': 'k1'})}.{part(bench.claims())}."
+    return lambda mint: f"{part({'alg': alg, 'kid': 'k1'})}.{part(mint.claims())}."
 
 
-def _public(bench: Bench, encoding: Encoding, form: PublicFormat = PublicFormat.SubjectPublicKeyInfo) -> bytes:
-    return bytes(bench.good.private.public_key().public_bytes(encoding, form))
+def _public(mint: Mint, encoding: Encoding, form: PublicFormat = PublicFormat.SubjectPublicKeyInfo) -> bytes:
+    return bytes(mint.good.private.public_key().public_bytes(encoding, form))
 
 
 CLAIMS: dict[str, Forge] = {
@@ -97,9 +102,9 @@ CLAIMS: dict[str, Forge] = {
     "aud with a space": saying(aud="gw "),
     "no exp": saying(exp=...),
     "exp null": saying(exp=None),
-    "exp string": saying(exp="1900003600"),
+    "exp string": lambda mint: mint.token(exp=str(int(mint.now) + 3600)),
     "exp true": saying(exp=True),
-    "exp list": saying(exp=[EPOCH + 60]),
+    "exp list": lambda mint: mint.token(exp=[mint.now + 60]),
     "exp NaN": written(exp="NaN"),
     "exp Infinity": written(exp="Infinity"),
     "exp 1e400": written(exp="1e400"),
@@ -107,17 +112,17 @@ CLAIMS: dict[str, Forge] = {
     "exp with 300 digits": written(exp="9" * 300),
     "exp negative": saying(exp=-1),
     "exp zero": saying(exp=0),
-    "exp past the leeway": saying(exp=EPOCH - 60),
-    "nbf in ten minutes": saying(nbf=EPOCH + 600),
+    "exp past the leeway": timed(exp=-60),
+    "nbf in ten minutes": timed(nbf=600),
     "nbf string": saying(nbf="0"),
     "nbf null": saying(nbf=None),
-    "iat in ten minutes": saying(iat=EPOCH + 600),
+    "iat in ten minutes": timed(iat=600),
     "iat true": saying(iat=True),
     "no iss": saying(iss=...),
     "iss null": saying(iss=None),
-    "iss list": lambda bench: bench.token(iss=[bench.provider.issuer]),
-    "iss with a slash": lambda bench: bench.token(iss=bench.provider.issuer + "/"),
-    "iss in capitals": lambda bench: bench.token(iss=bench.provider.issuer.upper()),
+    "iss list": lambda mint: mint.token(iss=[mint.iss]),
+    "iss with a slash": lambda mint: mint.token(iss=mint.iss + "/"),
+    "iss in capitals": lambda mint: mint.token(iss=mint.iss.upper()),
     "iss of another": saying(iss="https://evil.test"),
     "no sub": saying(sub=...),
     "sub empty": saying(sub=""),
@@ -186,7 +191,7 @@ PAYLOADS: dict[str, Forge] = {
     "payload list": payload("[]"),
     "payload not JSON": payload("hello"),
     "payload null": payload("null"),
-    "payload a token": lambda bench: payload(bench.token())(bench),
+    "payload a token": lambda mint: payload(mint.token())(mint),
     "payload of escaped quotes without an end": payload('{"iss":"' + '\\"' * 5900),
     "payload nested 6,000 deep": payload("[" * 6000 + "]" * 6000),
     "payload nested 40 deep": written(x="[" * 40 + "]" * 40),
@@ -200,30 +205,30 @@ SIGNATURES: dict[str, Forge] = {
     "signature spelt otherwise": edited(_next_letter),
     "signature padded": edited(lambda p: [p[0], p[1], p[2] + "=="]),
     "signature twice": edited(lambda p: [*p, p[2]]),
-    "claims exchanged": edited(lambda p: [p[0], part({"sub": "root"}), p[2]]),
+    "claims exchanged": lambda mint: edited(lambda p: [p[0], part(mint.claims(sub="root")), p[2]])(mint),
     "header exchanged": edited(lambda p: [part({"alg": "RS256"}), p[1], p[2]]),
     "encrypted form": edited(lambda p: [*p, "", ""]),
-    "another key under the same kid": lambda bench: rsa_signer("x").named("k1").sign(bench.claims()),
-    "another key without a kid": lambda bench: rsa_signer("x").named(None).sign(bench.claims(), kid=...),
-    "EC key under the kid of the RSA key": lambda bench: ec_signer("x").named("k1").sign(bench.claims()),
-    "Ed25519 key under the kid of the RSA key": lambda bench: ed_signer("x").named("k1").sign(bench.claims()),
-    "own key in jwk": lambda bench: rsa_signer("x").sign(bench.claims(), jwk=rsa_signer("x").jwk()),
-    "own key in jwk under the known kid": lambda bench: (
-        rsa_signer("x").named("k1").sign(bench.claims(), jwk=rsa_signer("x").jwk())
+    "another key under the same kid": lambda mint: rsa_signer("x").named("k1").sign(mint.claims()),
+    "another key without a kid": lambda mint: rsa_signer("x").named(None).sign(mint.claims(), kid=...),
+    "EC key under the kid of the RSA key": lambda mint: ec_signer("x").named("k1").sign(mint.claims()),
+    "Ed25519 key under the kid of the RSA key": lambda mint: ed_signer("x").named("k1").sign(mint.claims()),
+    "own key in jwk": lambda mint: rsa_signer("x").sign(mint.claims(), jwk=rsa_signer("x").jwk()),
+    "own key in jwk under the known kid": lambda mint: (
+        rsa_signer("x").named("k1").sign(mint.claims(), jwk=rsa_signer("x").jwk())
     ),
-    "own key behind jku": lambda bench: rsa_signer("x").sign(bench.claims(), jku="https://evil.test/k"),
-    "own key behind x5u": lambda bench: rsa_signer("x").sign(bench.claims(), x5u="https://evil.test/c"),
-    "own key in x5c": lambda bench: rsa_signer("x").sign(bench.claims(), x5c=["MIIB"]),
-    "HS256 with the PEM": secret(lambda b: _public(b, Encoding.PEM)),
-    "HS256 with the PEM, no line break": secret(lambda b: _public(b, Encoding.PEM).strip()),
-    "HS256 with the DER": secret(lambda b: _public(b, Encoding.DER)),
-    "HS256 with the PKCS1 DER": secret(lambda b: _public(b, Encoding.DER, PublicFormat.PKCS1)),
-    "HS256 with the JWK": secret(lambda b: json.dumps(b.good.jwk()).encode()),
-    "HS256 with the modulus": secret(lambda b: b.good.jwk()["n"].encode()),
+    "own key behind jku": lambda mint: rsa_signer("x").sign(mint.claims(), jku="https://evil.test/k"),
+    "own key behind x5u": lambda mint: rsa_signer("x").sign(mint.claims(), x5u="https://evil.test/c"),
+    "own key in x5c": lambda mint: rsa_signer("x").sign(mint.claims(), x5c=["MIIB"]),
+    "HS256 with the PEM": secret(lambda mint: _public(mint, Encoding.PEM)),
+    "HS256 with the PEM, no line break": secret(lambda mint: _public(mint, Encoding.PEM).strip()),
+    "HS256 with the DER": secret(lambda mint: _public(mint, Encoding.DER)),
+    "HS256 with the PKCS1 DER": secret(lambda mint: _public(mint, Encoding.DER, PublicFormat.PKCS1)),
+    "HS256 with the JWK": secret(lambda mint: json.dumps(mint.good.jwk()).encode()),
+    "HS256 with the modulus": secret(lambda mint: mint.good.jwk()["n"].encode()),
     "HS256 with nothing": secret(lambda _: b""),
-    "HS256 called RS256": secret(lambda b: _public(b, Encoding.DER), alg="RS256"),
+    "HS256 called RS256": secret(lambda mint: _public(mint, Encoding.DER), alg="RS256"),
     **{f"alg {name!r}": unsigned(name) for name in ("none", "None", "nOnE", "NONE")},
-    "alg none with a signature": lambda b: b.good.sign(b.claims(), alg="none"),
+    "alg none with a signature": lambda mint: mint.good.sign(mint.claims(), alg="none"),
 }
 SHAPES: dict[str, Forge] = {
     "nothing": lambda _: "",
@@ -237,10 +242,10 @@ SHAPES: dict[str, Forge] = {
     "opaque word": lambda _: "sk-1234567890",
     "a zero byte": lambda _: "a\0b",
     "a letter of Latin-1": lambda _: "\xe9.\xe9.\xe9",
-    "in quotes": lambda bench: f'"{bench.token()}"',
-    "with a comma": lambda bench: f"{bench.token()},{bench.token()}",
-    "with another behind": lambda bench: f"{bench.token()} {bench.token()}",
-    "with another scheme behind": lambda bench: f"{bench.token()}, Bearer {bench.token()}",
+    "in quotes": lambda mint: f'"{mint.token()}"',
+    "with a comma": lambda mint: f"{mint.token()},{mint.token()}",
+    "with another behind": lambda mint: f"{mint.token()} {mint.token()}",
+    "with another scheme behind": lambda mint: f"{mint.token()}, Bearer {mint.token()}",
 }
 FORGED = CLAIMS | HEADERS | PAYLOADS | SIGNATURES | SHAPES
 

@@ -109,3 +109,22 @@ def hmac_token(secret: bytes, claims: object, **header: object) -> str:
     """What an attacker makes who knows only public things."""
     message = f"{part({'alg': 'HS256', 'typ': 'JWT'} | header)}.{part(claims)}"
     return f"{message}.{b64(hmac.new(secret, message.encode(), hashlib.sha256).digest())}"
+
+
+class Mint:
+    """Good tokens of one issuer, from which a test changes what it is about. Times are those of `now`, UNIX seconds."""
+
+    def __init__(self, iss: str, good: Signer, now: float) -> None:
+        self.iss = iss
+        self.good = good
+        self.now = now
+
+    def claims(self, **more: object) -> Json:
+        """What a good token says; a value of `...` leaves a name out."""
+        full: Json = {
+            "iss": self.iss, "aud": "gw", "sub": "alice", "groups": ["ds"], "iat": self.now, "exp": self.now + 3600,
+        }  # fmt: skip
+        return {k: v for k, v in (full | more).items() if v is not ...}
+
+    def token(self, signer: Signer | None = None, /, **more: object) -> str:
+        return (signer or self.good).sign(self.claims(**more))

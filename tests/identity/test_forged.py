@@ -9,8 +9,8 @@ import pytest
 from gateway.identity.bearer import BadToken
 from gateway.identity.jwk import signing_keys
 from gateway.identity.jwt import check_signature, parse
-from tests.identity.conftest import EPOCH, Bench, Start, until
-from tests.identity.forged import FORGED, UNKNOWN_KEY, Forge, headed, saying
+from tests.identity.conftest import Bench, Start, until
+from tests.identity.forged import FORGED, UNKNOWN_KEY, Forge, headed, saying, timed
 from tests.identity.signers import Json, ec_signer, ed_signer, rsa_signer
 
 
@@ -57,9 +57,9 @@ async def test_only_a_token_that_newer_keys_could_prove_makes_the_gateway_fetch(
 
 GOOD: dict[str, Forge] = {
     "plain": saying(),
-    "exp with a fraction": saying(exp=EPOCH + 0.5),
-    "expired within the leeway": saying(exp=EPOCH - 59),
-    "not yet valid within the leeway": saying(nbf=EPOCH + 59, iat=EPOCH + 59),
+    "exp with a fraction": timed(exp=0.5),
+    "expired within the leeway": timed(exp=-59),
+    "not yet valid within the leeway": timed(nbf=59, iat=59),
     "no iat": saying(iat=...),
     "one audience of several": saying(aud=["x", "gw"]),
     "typ at+jwt": headed(typ="at+jwt"),

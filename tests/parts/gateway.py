@@ -92,6 +92,12 @@ class Gateway:
         if start:
             self.start()
 
+    def __enter__(self) -> Gateway:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
     def __repr__(self) -> str:
         return f"<Gateway {self.url} {self._processes[-1:]}>"
 
