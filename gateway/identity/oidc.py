@@ -59,12 +59,13 @@ class OidcBearer:
         keys = self.keys
         if self._signed(token):
             return
-        if not keys.knows(token.kid) or not keys.ready:
-            news = keys.news()
-            if news is not None:
-                await news
-                if self._signed(token):
-                    return
+        # Twice: a fetch that was under way already may have begun before the key was published.
+        for _ in range(2):
+            if (keys.knows(token.kid) and keys.ready) or (news := keys.news()) is None:
+                break
+            await news
+            if self._signed(token):
+                return
         if not keys.ready or (keys.failing and not keys.knows(token.kid)):
             raise IdentityUnavailable(retry_after=RETRY_SECONDS, detail=f"no signing keys from {self.name}")
         if keys.knows(token.kid):

@@ -45,6 +45,18 @@ async def test_the_first_token_of_a_new_key_is_served_after_exactly_one_fetch(be
     assert bench.fetches == 3
 
 
+async def test_a_key_that_is_published_while_a_fetch_is_under_way_is_served_after_the_next(bench: Bench) -> None:
+    """B069: that fetch may have read the set before; the one early fetch of the cool-down is still there."""
+    under_way = asyncio.create_task(bench.keys.refresh())
+    await asyncio.sleep(0)
+    asking = asyncio.create_task(bench.identify(bench.token(K2)))
+    await under_way
+    bench.provider.keys.append(K2.jwk())
+    await bench.keys.refresh()
+    assert (await asking).subject == "alice"
+    assert bench.fetches == 3
+
+
 async def test_tokens_of_a_withdrawn_key_fail_from_the_next_fetch_on_also_remembered_ones(bench: Bench) -> None:
     """B069."""
     token = bench.token()
