@@ -77,13 +77,18 @@ ALGORITHMS = SIGNATURES
 
 @dataclass(frozen=True, slots=True)
 class OidcIssuer:
-    """One OpenID provider whose access tokens are believed. `stale` bounds how long keys serve without a refresh."""
+    """One OpenID provider whose access tokens are believed. `stale` bounds how long keys serve without a refresh.
+
+    `jwks_uri` None: found by discovery, and `issuer` is a URL then.
+    """
 
     name: Name
-    issuer: Url
+    issuer: Text
     audience: tuple[Text, ...]
+    jwks_uri: Url | None = None
     algorithms: tuple[Algorithm, ...] = ALGORITHMS
     claims: Claims = Claims()
+    require: Renames = ()
     leeway: Seconds = 60.0
     group_prefix: Affix = ""
     group_map: Renames = ()

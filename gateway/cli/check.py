@@ -118,7 +118,7 @@ async def _unreachable(made: Generation, fetch: Fetch) -> list[str]:
             return await question
 
     questions = [
-        *(_provider(issuer.issuer, keys) for issuer, keys in made.key_sets.items()),
+        *(_provider(issuer.jwks_uri or issuer.issuer, keys) for issuer, keys in made.key_sets.items()),
         *(_backend(fetch, pool, backend) for pool in made.pools for backend in pool.backends),
     ]
     async with asyncio.TaskGroup() as group:
@@ -126,9 +126,9 @@ async def _unreachable(made: Generation, fetch: Fetch) -> list[str]:
     return [failure for task in tasks for failure in task.result()]
 
 
-async def _provider(issuer: str, keys: KeySet) -> list[str]:
+async def _provider(source: str, keys: KeySet) -> list[str]:
     await keys.refresh()
-    return [] if keys.ready else [f"identity provider {keys.name}: its signing keys cannot be had from {issuer}"]
+    return [] if keys.ready else [f"identity provider {keys.name}: its signing keys cannot be had from {source}"]
 
 
 async def _backend(fetch: Fetch, pool: Pool, backend: Backend) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from gateway.config.part import Finding, Part
-from gateway.config.units import duration, is_loopback, same_place
+from gateway.config.units import duration, is_loopback, same_place, url
 from gateway.config.values import BY_POOL
 from gateway.policy.globs import compile_glob
 from gateway.resolve.likeness import Names, likenesses
@@ -135,14 +135,21 @@ def _prefixes(file: Part) -> Iterator[Finding]:
     yield from _repeats([pool["prefix"] for pool in pools], "another pool stands under this prefix already")
 
 
-def _plain_issuers(file: Part) -> Iterator[Finding]:
+def _sources_of_keys(file: Part) -> Iterator[Finding]:
+    """Where keys come from by a URL: the issuer's own, unless another is given; then the issuer is only compared."""
     for provider in file["identity"]["oidc"]:
-        issuer = provider["issuer"]
-        plain = issuer.text.startswith("http://") and not is_loopback(issuer.text)
+        issuer, given = provider["issuer"], provider["jwks_uri"]
+        source, what = (given, "jwks_uri") if given.text else (issuer, "an issuer")
+        if source is issuer and issuer.text:
+            try:
+                url(issuer.text)
+            except ValueError as error:
+                yield Finding(issuer.path, f"{error}; an issuer that is no URL needs a jwks_uri")
+        plain = source.text.startswith("http://") and not is_loopback(source.text)
         if plain and provider["allow_insecure"].value is not True:
             yield Finding(
-                issuer.path,
-                "an issuer must be https://: whoever is in between could make tokens; "
+                source.path,
+                f"{what} must be https://: whoever is in between could make tokens; "
                 "http:// is taken on a loopback address, elsewhere only with allow_insecure: true",
             )
 
@@ -184,7 +191,7 @@ CHECKS: Final[tuple[Callable[[Part], Iterator[Finding]], ...]] = (
     _models,
     _unlike,
     _prefixes,
-    _plain_issuers,
+    _sources_of_keys,
     _group_patterns,
     _backend_tls,
     _times,

@@ -25,6 +25,7 @@ def check_claims(claims: Claims, settings: OidcIssuer, now: float) -> float:
         raise BadToken(Result.BAD_ISSUER, "its issuer is not known here")
     _check_audience(claims.get("aud"), settings.audience)
     _check_kind(claims)
+    _check_required(claims, settings)
     return _check_times(claims, settings.leeway, now)
 
 
@@ -46,6 +47,15 @@ def _check_kind(claims: Claims) -> None:
         raise BadToken(Result.WRONG_KIND, "its typ claim is not that of an access token")
     if claims.get("token_use", "access") != "access":
         raise BadToken(Result.WRONG_KIND, "its token_use is not access")
+
+
+def _check_required(claims: Claims, settings: OidcIssuer) -> None:
+    """What the configuration asks for. A mail address names somebody only if the provider has verified it."""
+    if any(claims.get(name) != value for name, value in settings.require):
+        raise BadToken(Result.BAD_CLAIMS, "a claim that is required here is missing or has another value")
+    verified = claims.get("email_verified")
+    if settings.claims.subject == ("email",) and verified is not True and verified != "true":
+        raise BadToken(Result.BAD_CLAIMS, "its mail address is not verified")
 
 
 def _check_times(claims: Claims, leeway: float, now: float) -> float:

@@ -215,9 +215,13 @@ class KeySet:
         return keys, left_out
 
     async def _discover(self) -> str:
-        """The address of the key set. Discovery 1.0 section 4.3: `issuer` must be exactly the one that was asked."""
-        issuer = self._settings.issuer
-        self._check_scheme(issuer, "the issuer")
+        """The address of the key set, where it is not given. Discovery 1.0 section 4.3: `issuer` must be exactly the
+        one that was asked."""
+        issuer, given = self._settings.issuer, self._settings.jwks_uri
+        if given is not None:
+            self._check_scheme(given, given, "jwks_uri")
+            return given
+        self._check_scheme(issuer, issuer, "the issuer")
         url = issuer.removesuffix("/") + "/.well-known/openid-configuration"
         document = await self._document(url, "the discovery document")
         if not isinstance(document, dict) or document.get("issuer") != issuer:
@@ -225,14 +229,14 @@ class KeySet:
         address = document.get("jwks_uri")
         if not isinstance(address, str):
             raise _Refused("the discovery document names no jwks_uri")
-        self._check_scheme(address, "jwks_uri")
+        self._check_scheme(address, issuer, "jwks_uri")
         return address
 
-    def _check_scheme(self, url: str, what: str) -> None:
+    def _check_scheme(self, url: str, named_by: str, what: str) -> None:
         """Keys that came over plain HTTP are worth nothing, except from this machine or where it was asked for."""
         if url.startswith("https://") or self._settings.allow_insecure:
             return
-        if _loopback(url) and _loopback(self._settings.issuer):
+        if _loopback(url) and _loopback(named_by):
             return
         raise _Refused(f"{what} is not https")
 
@@ -272,7 +276,7 @@ class KeySet:
 
 def _rules(settings: OidcIssuer) -> tuple[object, ...]:
     """What decides which keys are believed."""
-    return settings.issuer, settings.algorithms, settings.allow_insecure, settings.ca
+    return settings.issuer, settings.jwks_uri, settings.algorithms, settings.allow_insecure, settings.ca
 
 
 def _settle(future: asyncio.Future[None]) -> None:

@@ -85,6 +85,13 @@ ONE_MISTAKE = {
         "  oidc: []\n  x:\n    - name: corp\n",
         "at least one identity provider",
     ),
+    "issuer no URL": ("https://idp.example.com", "idp.example.com", "an issuer that is no URL needs a jwks_uri"),
+    "keys over plain HTTP": (
+        "      audience",
+        "      jwks_uri: http://idp.example.com/keys\n      audience",
+        "jwks_uri must be https://",
+    ),
+    "required claim no text": ("      audience", "      require: {hd: true}\n      audience", "mapping from names"),
     "issuer twice": (
         "policies:",
         "    - {name: b, issuer: https://idp.example.com, audience: [a]}\npolicies:",
@@ -165,6 +172,14 @@ def test_parts_not_built_yet_may_stand_empty(write: Write) -> None:
 @pytest.mark.parametrize("issuer", ["http://localhost:9000", "http://127.0.0.1/realms/x", "http://[::1]:9000"])
 def test_an_issuer_on_this_machine_may_be_plain(write: Write, issuer: str) -> None:
     assert taken(write(MINIMAL.replace("https://idp.example.com", issuer))).settings.oidc[0].issuer == issuer
+
+
+@pytest.mark.parametrize("issuer", ["accounts.google.com", "http://adfs.example.com/adfs/services/trust"])
+def test_an_issuer_whose_keys_are_elsewhere_is_only_a_name(write: Write, issuer: str) -> None:
+    keys = "      jwks_uri: https://idp.example.com/keys\n      audience"
+    text = MINIMAL.replace("https://idp.example.com", issuer).replace("      audience", keys)
+    [corp] = taken(write(text)).settings.oidc
+    assert (corp.issuer, corp.jwks_uri) == (issuer, "https://idp.example.com/keys")
 
 
 def test_an_issuer_elsewhere_may_be_plain_only_if_somebody_says_so(write: Write) -> None:

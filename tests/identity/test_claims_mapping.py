@@ -146,6 +146,26 @@ async def test_keycloaks_default_audience_is_not_ours(bench: Bench) -> None:
     assert await bench.refused(bench.token(**(KEYCLOAK | {"aud": "account"}))) == "bad_audience"
 
 
+@pytest.mark.parametrize("value", [..., "example.org", "CORP.test", "", None, True, ["corp.test"]])
+async def test_a_required_claim_has_to_be_there_with_exactly_its_text(bench: Bench, value: object) -> None:
+    bench.rebuild(require=(("hd", "corp.test"), ("azp", "web")))
+    await bench.keys.refresh()
+    assert await bench.refused(bench.token(azp="web", hd=value)) == "bad_claims"
+    assert (await bench.identify(bench.token(azp="web", hd="corp.test"))).subject == "alice"
+    assert await bench.refused(bench.token(hd="corp.test")) == "bad_claims"
+
+
+@pytest.mark.parametrize("value", [..., False, "false", None, 1, "yes", ["true"]])
+async def test_a_mail_address_is_a_subject_only_if_the_provider_has_verified_it(bench: Bench, value: object) -> None:
+    """Elsewhere anybody may write any address into a profile."""
+    bench.rebuild(claims=Claims(subject=("email",)))
+    await bench.keys.refresh()
+    assert await bench.refused(bench.token(email="root@corp.test", email_verified=value)) == "bad_claims"
+    for held in (True, "true"):
+        principal = await bench.identify(bench.token(email="alice@corp.test", email_verified=held))
+        assert principal.subject == "alice@corp.test"
+
+
 async def test_an_odd_sub_is_refused_also_where_another_claim_is_the_subject(bench: Bench) -> None:
     bench.rebuild(claims=Claims(subject=("preferred_username",)))
     await bench.keys.refresh()

@@ -33,6 +33,24 @@ async def test_a_discovery_document_that_does_not_fit_is_refused(
     assert reason in caplog.text
 
 
+async def test_keys_whose_place_is_given_are_fetched_there_whatever_the_issuer_is_called(cold: Bench) -> None:
+    """AD FS signs as another than its documents lie under; Google has tokens whose issuer is no URL."""
+    cold.rebuild(issuer="http://adfs.test/services/trust", jwks_uri=cold.provider.issuer + "/keys")
+    await cold.keys.refresh()
+    assert (await cold.identify(cold.token(iss="http://adfs.test/services/trust"))).subject == "alice"
+    assert cold.provider.hits == {"keys": 1}
+    assert await cold.refused(cold.token()) == "bad_issuer"
+
+
+async def test_keys_whose_place_is_given_are_not_believed_over_plain_http_from_elsewhere(
+    cold: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    cold.rebuild(jwks_uri="http://keys.test/keys")
+    await cold.keys.refresh()
+    assert "jwks_uri is not https" in caplog.text
+    assert not cold.keys.ready
+
+
 async def test_an_issuer_with_a_path_and_a_slash_is_asked_at_the_right_place(cold: Bench) -> None:
     cold.rebuild(issuer=cold.provider.issuer + "/")
     cold.provider.discovery = {"issuer": cold.provider.issuer + "/"}

@@ -232,7 +232,12 @@ async def test_a_reload_takes_the_keys_along_unless_the_rules_for_them_changed(b
     bench.rebuild(group_map=(("ds", "data"),))
     bench.keys.adopt(before)
     assert (await bench.identify(bench.token())).groups == {"data"}
-    for changed in ({"algorithms": ("RS256",)}, {"allow_insecure": True}, {"issuer": "http://127.0.0.1:1"}):
+    for changed in (
+        {"algorithms": ("RS256",)},
+        {"allow_insecure": True},
+        {"jwks_uri": "https://x.test"},
+        {"issuer": "http://127.0.0.1:1"},
+    ):
         bench.rebuild(**changed)
         bench.keys.adopt(before)
         assert not bench.keys.ready
