@@ -254,3 +254,23 @@ UNKNOWN_KEY = {
     "kid unknown", "kid a path", "kid an injection", "kid of 9 kB", "header exchanged", "another key without a kid",
     "own key in jwk", "own key behind jku", "own key behind x5u", "own key in x5c",
 }  # fmt: skip
+
+#: The other side: tokens that look odd and are good.
+GOOD: dict[str, Forge] = {
+    "plain": saying(),
+    "exp with a fraction": timed(exp=0.5),
+    "expired within the leeway": timed(exp=-30),
+    "not yet valid within the leeway": timed(nbf=30, iat=30),
+    "no iat": saying(iat=...),
+    "one audience in a list": saying(aud=["gw"]),
+    "one audience of several": saying(aud=["x", "gw"]),
+    "typ at+jwt": headed(typ="at+jwt"),
+    "typ application/at+jwt": headed(typ="application/AT+jwt"),
+    "typ jwt": headed(typ="jwt"),
+    "no typ": headed(typ=...),
+    "no kid": headed(kid=...),
+    "header names more": headed(x5t="abc", jku="https://evil.test/keys", nonce="n"),
+    "Keycloak's typ claim": saying(typ="Bearer"),
+    "an ID token made for this gateway": saying(at_hash="x", nonce="n"),
+    "15 kB": saying(padding="x" * 11_000),
+}

@@ -10,7 +10,7 @@ from gateway.identity.bearer import BadToken
 from gateway.identity.jwk import signing_keys
 from gateway.identity.jwt import check_signature, parse
 from tests.identity.conftest import Bench, Start, until
-from tests.identity.forged import FORGED, UNKNOWN_KEY, Forge, headed, saying, timed
+from tests.identity.forged import FORGED, GOOD, UNKNOWN_KEY
 from tests.identity.signers import Json, ec_signer, ed_signer, rsa_signer
 
 
@@ -53,25 +53,6 @@ async def test_only_a_token_that_newer_keys_could_prove_makes_the_gateway_fetch(
     """B065: what is malformed, or names a key that is known, is no reason to ask the provider."""
     await served.refused(FORGED[name](served))
     assert served.fetches == (3 if name in UNKNOWN_KEY else 2)
-
-
-GOOD: dict[str, Forge] = {
-    "plain": saying(),
-    "exp with a fraction": timed(exp=0.5),
-    "expired within the leeway": timed(exp=-59),
-    "not yet valid within the leeway": timed(nbf=59, iat=59),
-    "no iat": saying(iat=...),
-    "one audience of several": saying(aud=["x", "gw"]),
-    "typ at+jwt": headed(typ="at+jwt"),
-    "typ application/at+jwt": headed(typ="application/AT+jwt"),
-    "typ jwt": headed(typ="jwt"),
-    "no typ": headed(typ=...),
-    "no kid": headed(kid=...),
-    "header names more": headed(x5t="abc", jku="https://evil.test/keys", nonce="n"),
-    "Keycloak's typ claim": saying(typ="Bearer"),
-    "an ID token made for this gateway": saying(at_hash="x", nonce="n"),
-    "15 kB": saying(padding="x" * 11_000),
-}
 
 
 @pytest.mark.parametrize("name", GOOD)

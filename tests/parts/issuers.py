@@ -41,7 +41,7 @@ class Issuers:
 
     def __init__(self, *, port: int = 0) -> None:
         self.strays: list[str] = []
-        self._by_base: dict[str, Issuer] = {}
+        self._routes: dict[str, tuple[Issuer, str]] = {}
         self._stub = Stub(self._answer, port=port)
         self.url = self._stub.url
 
@@ -54,7 +54,14 @@ class Issuers:
     def add(self, path: str, *keys: object, **discovery: object) -> Issuer:
         """A provider at this path; `discovery` replaces what stands in its document."""
         issuer = Issuer(self.url + path, list(keys), discovery)
-        self._by_base[issuer.base] = issuer
+        self._routes[issuer.base + DISCOVERY] = issuer, DISCOVERY
+        self._routes[issuer.base + KEYS] = issuer, KEYS
+        return issuer
+
+    def add_keys(self, path: str, *keys: object) -> Issuer:
+        """A set of keys at this very path, without any other document."""
+        issuer = Issuer("", list(keys), {})
+        self._routes[self.url + path] = issuer, KEYS
         return issuer
 
     @property
@@ -67,14 +74,13 @@ class Issuers:
         self._stub.stop()
 
     def _answer(self, request: Request) -> Script:
-        for what in (DISCOVERY, KEYS):
-            issuer = self._by_base.get(self.url + request.target.removesuffix(what))
-            if issuer is not None and request.target.endswith(what):
-                issuer.hits[what] += 1
-                if what == DISCOVERY:
-                    return sized(json.dumps(issuer.document()).encode())
-                # RFC 9111: a provider that calls its keys good for a day may change them all the same.
-                whole = sized(json.dumps({"keys": issuer.keys}).encode(), 200, "Cache-Control: max-age=86400")
-                return whole if issuer.instead is None else issuer.instead
-        self.strays.append(request.target)
-        return sized(b"{}", 404)
+        issuer, what = self._routes.get(self.url + request.target, (None, ""))
+        if issuer is None:
+            self.strays.append(request.target)
+            return sized(b"{}", 404)
+        issuer.hits[what] += 1
+        if what == DISCOVERY:
+            return sized(json.dumps(issuer.document()).encode())
+        # RFC 9111: a provider that calls its keys good for a day may change them all the same.
+        whole = sized(json.dumps({"keys": issuer.keys}).encode(), 200, "Cache-Control: max-age=86400")
+        return whole if issuer.instead is None else issuer.instead
