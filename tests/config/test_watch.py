@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config.watch import UNKNOWN, Content, Pace, Settling, Watcher, contents
+from tests.parts.volume import STAMP, swap
 
 QUICK = Pace(0.02, 0.03, 0.05)
 SLOW = Pace(0.02, 600, 600)  # no change is told
@@ -65,29 +65,35 @@ class Told:
         return [*paths, self._counting]
 
 
-def swap(folder: Path, name: str, content: str, stamp: float = 1_700_000_000.0) -> None:
-    """What the kubelet does when a ConfigMap changes, with the same size and times."""
-    fresh = folder / f"..{name}"
-    fresh.mkdir()
-    (fresh / "policy.yaml").write_text(content)
-    os.utime(fresh / "policy.yaml", (stamp, stamp))
-    before = os.readlink(folder / "..data") if (folder / "..data").is_symlink() else None
-    (folder / "..data_tmp").symlink_to(fresh.name)
-    (folder / "..data_tmp").replace(folder / "..data")
-    if before is not None:
-        shutil.rmtree(folder / before)
-
-
 @pytest.mark.parametrize("watched", ["folder", "file"])
 async def test_a_config_map_swap_is_told_each_time(tmp_path: Path, watched: str) -> None:
     """B094."""
-    swap(tmp_path, "a", "rule: 0")
-    (tmp_path / "policy.yaml").symlink_to("..data/policy.yaml")
+    swap(tmp_path, "a", {"policy.yaml": "rule: 0"})
     told = Told(tmp_path if watched == "folder" else tmp_path / "policy.yaml")
     async with asyncio.TaskGroup() as group:
         task = group.create_task(told.run())
         for count, name in enumerate("bcd", 1):
-            swap(tmp_path, name, f"rule: {count}")
+            swap(tmp_path, name, {"policy.yaml": f"rule: {count}"})
+            await told.more()
+            await told.reads()
+            assert told.count == count
+        task.cancel()
+
+
+@pytest.mark.parametrize("watched", ["current", "current/policy.yaml"])
+async def test_a_link_to_the_folder_that_leads_to_another_is_told_each_time(tmp_path: Path, watched: str) -> None:
+    """B094: as git-sync and releases of Capistrano's kind do, with the same sizes and times."""
+    for name in "abcd":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "policy.yaml").write_text(f"rule: {name}")
+        os.utime(tmp_path / name / "policy.yaml", (STAMP, STAMP))
+    (tmp_path / "current").symlink_to("a")
+    told = Told(tmp_path / watched)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(told.run())
+        for count, name in enumerate("bcd", 1):
+            (tmp_path / "next").symlink_to(name)
+            (tmp_path / "next").replace(tmp_path / "current")
             await told.more()
             await told.reads()
             assert told.count == count

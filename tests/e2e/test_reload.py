@@ -108,26 +108,6 @@ def test_a_signal_reloads_at_once(gateway: Gateway, token: Token) -> None:
     assert gateway.metric("gateway_config_reloads_total") >= before
 
 
-def test_a_policy_mounted_by_kubernetes_is_reloaded_when_its_link_is_swapped(
-    start_gateway: StartGateway, stub: Stub, token: Token
-) -> None:
-    gateway = start_gateway([pool("nim", ["m", "n"], stub.url)], [allow("m-only", ["m"])], start=False)
-    folder = gateway.policies
-    text = (folder / "rules.yaml").read_text()
-    (folder / "rules.yaml").unlink()
-    for name, content in {"..one": text, "..two": text.replace("- m\n", "- n\n")}.items():
-        (folder / name).mkdir()
-        (folder / name / "rules.yaml").write_text(content)
-    (folder / "..data").symlink_to("..one")
-    (folder / "rules.yaml").symlink_to("..data/rules.yaml")
-    gateway.start()
-    assert chat(gateway, token("alice"), "m").status == 200
-    (folder / "..data_tmp").symlink_to("..two")
-    (folder / "..data_tmp").rename(folder / "..data")
-    live(gateway, token("alice"), "n", 200)
-    live(gateway, token("alice"), "m", 403)
-
-
 def presented(gateway: Gateway, ca: Path) -> bytes | None:
     """The certificate that the gateway shows, if this authority vouches for it."""
     try:
