@@ -58,7 +58,7 @@ class Bench(Mint):
     def rebuild(self, remembered: int = 10_000, **settings: Any) -> None:
         """Start anew with other settings, as a reload does."""
         self.settings = replace(self.settings, **settings)
-        self.keys = KeySet(self.settings, self.fetch, self.steady, chance=lambda: 0.0, patience=0.3)
+        self.keys = KeySet(self.settings, self.fetch, self.steady, chance=lambda: 0.0)
         self.issuer = OidcBearer(self.settings, self.keys, self.wall)
         self.identity = BearerIdentity([self.issuer], self.wall, self.count, remembered=remembered)
 
@@ -123,6 +123,6 @@ async def start() -> AsyncIterator[Start]:
 
 async def until(true: Callable[[], bool]) -> None:
     """Wait until something has become so, with a deadline."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while not true():  # noqa: ASYNC110  what is waited for has no event
             await asyncio.sleep(0.002)
