@@ -36,6 +36,11 @@ class Running:
     def __repr__(self) -> str:
         return f"<Running {self.name} {self._process.pid}>"
 
+    @property
+    def pid(self) -> int:
+        """Of the process that was started."""
+        return self._process.pid
+
     def await_port(self, port: int) -> None:
         """Return once something accepts on `port` of loopback; StartFailedError after START_LIMIT or when it ended."""
         deadline = time.monotonic() + START_LIMIT
