@@ -258,7 +258,7 @@ class ClientConnection(asyncio.Protocol):
             self._reader.feed(data)
         except Refusal as refusal:
             self._refuse_rest(refusal)
-        if self._reader.broken and self._newest is not None:
+        if self._reader.broken and self._newest is not None and self._refusal is None:
             self._newest.answer.last()
 
     def _feed_unread(self) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from tests.conftest import StartGateway, Token
 from tests.parts import scripts
-from tests.parts.client import raw
+from tests.parts.client import raw, read_all
 from tests.parts.gateway import Gateway, pool
 from tests.parts.process import wait_until
 from tests.parts.stub import Stub
@@ -182,3 +182,17 @@ def test_each_of_many_pipelined_requests_is_answered_in_order(
     statuses = [int(part[:3]) for part in received.split(b"HTTP/1.1 ")[1:]]
     assert statuses == wanted
     assert len(stub.requests) == wanted.count(200)
+
+
+def test_a_malformed_request_behind_a_good_one_is_answered_and_accounted_too(
+    start_gateway: StartGateway, stub: Stub, token: Token
+) -> None:
+    gateway = start_gateway([pool("nim", ["m"], stub.url)])
+    body = b'{"model":"m"}'
+    good = head(token("alice"), "/v1/completions", "Content-Type: application/json", f"Content-Length: {len(body)}")
+    with raw(port_of(gateway), gateway.ca) as line:
+        line.sendall(good + body + TINY.replace(b"Host", b"Host "))
+        received = read_all(line)
+    assert [int(part[:3]) for part in received.split(b"HTTP/1.1 ")[1:]] == [200, 400]
+    wait_until(lambda: [call["status"] for call in gateway.audit()][-2:] == [200, 400], 5, "both audit lines")
+    assert len(stub.requests) == 1
