@@ -1,4 +1,4 @@
-"""One gateway in front of every real server, shared by the tests that only ask; one in front of a stub."""
+"""Gateways that are shared by the tests that only ask: before every real server, or before a stub."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import StartGateway
+from tests.conftest import StartGateway, Token
+from tests.e2e import recorded
+from tests.parts import scripts
 from tests.parts.gateway import Gateway, allow, pool
 from tests.parts.llama import HEALTH, Llama
+from tests.parts.process import wait_until
 from tests.parts.stub import Stub
 from tests.parts.triton import Triton
 
@@ -60,3 +63,16 @@ def stubbed(start_shared_gateway: StartGateway, backend: Stub) -> Gateway:
     running.backends_up("nim", 1)
     running.backends_up("triton", 1)
     return running
+
+
+@pytest.fixture(scope="module")
+def site(start_shared_gateway: StartGateway, token: Token) -> Iterator[recorded.Site]:
+    """A gateway before a backend that writes everything down; in the end, all that it wrote must have been requests."""
+    with Stub(scripts.sized(b"{}")) as stub:
+        gateway = start_shared_gateway(recorded.pools(stub.url), recorded.RULES)
+        for name in ("nim", "triton", "hosted"):
+            gateway.backends_up(name, 1)
+        with recorded.Site(gateway, stub, token("alice")) as site:
+            yield site
+        wait_until(lambda: gateway.metric("gateway_in_flight_requests") == 0, 10, "the last call")
+        assert stub.left_over == [], "the backend got bytes that are no part of a request"

@@ -11,7 +11,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -162,6 +162,55 @@ def raw(port: int, ca: Path | None = None, limit: float = READ_LIMIT) -> Iterato
             return
         with trusting(ca).wrap_socket(plain, server_hostname="localhost") as wrapped:
             yield wrapped
+
+
+class Conversation:
+    """A bare connection: pieces out, whole answers in."""
+
+    def __init__(self, line: socket.socket) -> None:
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._line = line
+        self._rest = b""
+
+    def send(self, *pieces: bytes) -> None:
+        with suppress(OSError):  # who is refused may be closed upon; the answer tells
+            for piece in pieces:
+                self._line.sendall(piece)
+
+    def answer(self, *, bodiless: bool = False) -> Answer:
+        """The next one, which has a length unless it is `bodiless`; status 0 when the connection ends first."""
+        while b"\r\n\r\n" not in self._rest:
+            if not self._read():
+                return Answer(0, (), b"")
+        head, _, self._rest = self._rest.partition(b"\r\n\r\n")
+        first, *lines = head.decode("latin-1").split("\r\n")
+        parted = (line.partition(": ") for line in lines)
+        fields = tuple((name.lower(), value) for name, _, value in parted)
+        length = 0 if bodiless else int(dict(fields).get("content-length", 0))
+        while len(self._rest) < length:
+            if not self._read():
+                return Answer(0, (), b"")
+        body, self._rest = self._rest[:length], self._rest[length:]
+        return Answer(int(first[9:12]), fields, body)
+
+    def rest(self) -> bytes:
+        """Everything until the other side closes."""
+        while self._read():
+            pass
+        return self._rest
+
+    def leave(self) -> None:
+        """Send no more."""
+        with suppress(OSError):
+            socket.socket.shutdown(self._line, socket.SHUT_WR)
+
+    def _read(self) -> bool:
+        try:
+            piece = self._line.recv(PIECE)
+        except ConnectionError:
+            piece = b""
+        self._rest += piece
+        return bool(piece)
 
 
 def read_all(sock: socket.socket) -> bytes:

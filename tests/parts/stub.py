@@ -75,7 +75,8 @@ def in_turn(*scripts: Script) -> Choice:
 class Stub:
     """A backend on a loopback port until `stop` (or the end of a `with` block).
 
-    Health probes are answered as `healthy` says; they are kept in `probes`, all else in `requests`.
+    Health probes are answered as `healthy` says; they are kept in `probes`, all else in `requests`. `left_over`: what
+    came on a connection behind its last request and was not even a head.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Stub:
         self.early: Script | None = None
         self.probes: list[Request] = []
         self.requests: list[Request] = []
+        self.left_over: list[bytes] = []
         self.connections = 0
         self.transports: set[asyncio.WriteTransport] = set()
         self._loop = asyncio.new_event_loop()
@@ -162,8 +164,11 @@ class Stub:
         try:
             while await self._exchange(connection):
                 pass
-        except (ConnectionError, asyncio.IncompleteReadError):
+        except ConnectionError:
             pass  # the other side went away, which `Request.closed` tells
+        except asyncio.IncompleteReadError as error:
+            if error.partial and (connection.request is None or connection.request.complete):
+                self.left_over.append(error.partial)
         finally:
             connection.writer.transport.close()
 
