@@ -88,7 +88,13 @@ def _wanted(pair: bytes, wanted: frozenset[str]) -> str | None:
     key = pair if end < 0 else pair[:end]
     if len(key) > longest:
         return None
-    name = unquote_to_bytes(key.replace(b"+", b" ")).decode("latin-1")
+    return _known(unquote_to_bytes(key.replace(b"+", b" ")).decode("latin-1"), wanted)
+
+
+def _known(name: str, wanted: frozenset[str]) -> str | None:
+    """The name if it is a wanted one. Raises `BadRequest` for one that is, but for the case of its letters."""
+    if name not in wanted and (plain := name.casefold()) in wanted:
+        raise BadRequest(f"Write '{plain}' in lower case.", param=plain)
     return name if name in wanted else None
 
 
@@ -197,7 +203,7 @@ class _Parts:
 
     def _headers_finished(self) -> None:
         name, is_file = _part_name(self._headers)
-        self._name = name if name in self._wanted else None
+        self._name = _known(name, self._wanted)
         self._start = self._end = -1
         foreign = any(_CHARSET.search(value) for key, value in self._headers if key == b"content-type")
         if self._name is not None and (is_file or foreign):

@@ -65,7 +65,7 @@ def agree(query: str | None, names: frozenset[str]) -> None:
         return
     for pair in re.split("[&;]", query):  # some servers still split at `;`
         key, _, value = pair.partition("=")
-        if unquote_plus(key) in _NAMING_IN_QUERY and unquote_plus(value) not in names:
+        if unquote_plus(key).casefold() in _NAMING_IN_QUERY and unquote_plus(value) not in names:
             raise AmbiguousModel("The query names another model than the request; name the model once.", param="model")
 
 

@@ -8,7 +8,7 @@ Must not know: how a row was found, who asks, what the gateway answers itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,9 @@ _EMBEDDINGS = "/v1/embeddings"
 _KEPT = ("previous_response_id", "conversation")
 
 _WATCHED = frozenset((*_KEPT, *paths.NAMING))
+
+# Members that decide what runs. Servers exist (those in Go) that know them in any case of letters.
+_DECIDING = frozenset((*_WATCHED, jsonbody.MODEL, jsonbody.STREAM))
 
 # What servers take for a boolean in a form, in any case; they disagree about everything else.
 _SAID = {
@@ -105,6 +108,7 @@ async def from_json(ask: Ask, body: Body) -> Resolved:
     if plan is None:
         plan = ask.plans[(peeked.model, peeked.stream)] = _plan(ask, peeked)
     sent = plan.sent
+    _refuse_other_cases(peeked.fields)
     _refuse_others(peeked.fields, sent)
     payload = content if peeked.model == sent else jsonbody.rewrite(content, sent)
     if len(payload) > plan.limit:
@@ -248,6 +252,13 @@ def _needs(row: Row, served: Served, operation: Operation, version: str | None =
     if version is None and not explicit:
         return served.needs[operation]
     return (ModelRef(served.name, operation, version, explicit),)
+
+
+def _refuse_other_cases(given: Iterable[str]) -> None:
+    """Refuse a member that is one of `_DECIDING` but for the case of its letters."""
+    for name in given:
+        if not (name.islower() and name.isascii()) and (plain := name.casefold()) in _DECIDING:
+            raise BadRequest(f"Write '{plain}' in lower case.", param=plain)
 
 
 def _refuse_others(given: Mapping[str, object], sent: str) -> None:

@@ -119,6 +119,15 @@ def test_a_part_whose_name_or_value_servers_could_read_differently_is_refused(he
         form(parts((head, b"big")))
 
 
+@pytest.mark.parametrize("name", ["Model", "MODEL", "Stream"])
+def test_a_field_that_servers_could_take_for_another_because_of_its_case_is_refused(name: str) -> None:
+    with pytest.raises(BadRequest, match=name.lower()):
+        form(parts((field("model"), b"small"), (field(name), b"big")))
+    with pytest.raises(BadRequest, match=name.lower()):
+        read(URLENCODED, urlencode({"model": "small", name: "big"}).encode(), WANTED)
+    assert form(parts((field("x" + name), b"1"))).values == {}
+
+
 def test_a_value_may_say_that_it_is_utf8() -> None:
     body = parts((field("model") + b"\r\nContent-Type: text/plain; charset=UTF-8", b"small"))
     assert form(body).values["model"] == "small"

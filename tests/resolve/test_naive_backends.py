@@ -24,7 +24,19 @@ names = st.sampled_from(
 )
 odd = st.one_of(names, st.none(), st.integers(0, 1), st.lists(names, max_size=2), st.booleans())
 keys = st.sampled_from(
-    ['"model"', '"mod\\u0065l"', '"model "', '"lora_path"', '"model_name"', '"stream"', '"x"', '"previous_response_id"']
+    [
+        *(
+            '"model"',
+            '"mod\\u0065l"',
+            '"model "',
+            '"lora_path"',
+            '"model_name"',
+            '"stream"',
+            '"x"',
+            '"previous_response_id"',
+        ),
+        *('"Model"', '"MODE\\u004c"', '"Model_Name"', '"LORA_PATH"'),
+    ]
 )
 members = st.lists(st.tuples(keys, odd), max_size=4)
 paths = st.sampled_from(
@@ -44,7 +56,7 @@ paths = st.sampled_from(
     ]
 )
 queries = st.sampled_from(
-    [None, None, "", "model=big", "model=small", "a=b&model=engine/inner", "mod%65l=big", "x=;model=big"]
+    [None, None, "", "model=big", "MODEL=big", "model=small", "a=b&model=engine/inner", "mod%65l=big", "x=;model=big"]
 )
 media = st.sampled_from([JSON, JSON, (), ((b"content-type", b"text/plain"),), (*JSON, (b"content-encoding", b"gzip"))])
 
@@ -67,6 +79,12 @@ def by_bytes(payload: bytes) -> object:
     return found.group(1).decode() if found else None
 
 
+def by_folding(payload: bytes) -> object:
+    """A backend that minds no case; the last one wins."""
+    content = {key.casefold(): value for key, value in json.loads(payload).items()}
+    return content.get("lora_path") or content.get("model_name") or content.get("model")
+
+
 def by_adapter(payload: bytes) -> object:
     content = json.loads(payload)
     return content.get("lora_path") or content.get("model_name") or content.get("model")
@@ -82,10 +100,10 @@ def by_path(target: str) -> str | None:
 def runs(found: Resolved) -> set[object]:
     """The models that backends of several habits would run."""
     target = found.target.decode()
-    query = dict(parse_qsl(target.partition("?")[2]))
+    query = {key.casefold(): value for key, value in parse_qsl(target.partition("?")[2])}
     models: set[object] = {query["model"]} if "model" in query else set()
     if found.payload:
-        models |= {read(found.payload) for read in (last_wins, first_wins, by_adapter)}
+        models |= {read(found.payload) for read in (last_wins, first_wins, by_adapter, by_folding)}
         models |= {by_bytes(found.payload)} - {None}
     elif (name := by_path(target)) is not None:
         models.add(name)

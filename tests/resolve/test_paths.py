@@ -114,7 +114,17 @@ def test_decoding_a_model_must_not_bring_dot_segments_to_light(path: str) -> Non
 
 @pytest.mark.parametrize(
     "query",
-    ["model=big", "a=b&model=big", "mod%65l=big", "a=b;model=big", "model=small&model=big", "model", "lora_path=x"],
+    [
+        "model=big",
+        "Model=big",
+        "MODEL_NAME=big",
+        "a=b&model=big",
+        "mod%65l=big",
+        "a=b;model=big",
+        "model=small&model=big",
+        "model",
+        "lora_path=x",
+    ],
 )
 def test_a_query_must_not_name_another_model(query: str) -> None:
     with pytest.raises(AmbiguousModel):

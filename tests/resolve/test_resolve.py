@@ -77,6 +77,15 @@ def test_a_member_by_which_an_engine_takes_another_model_is_refused(member: str)
         assert asked(SITE_RESOLVER, call(CHAT), chat(model="small", **{member: same})).needs[0].name == "small"
 
 
+@pytest.mark.parametrize("name", ["Model", "MODEL", "mo\u0044el", "Model_Name", "LORA_NAME", "Stream", "\u017ftream"])
+def test_a_member_that_engines_could_take_for_another_because_of_its_case_is_refused(name: str) -> None:
+    """B051: some engines fold the case of names, and then the member stands twice."""
+    for value in ("big", "small", True, None):
+        refusal = refused(BadRequest, CHAT, chat(model="small", **{name: value}))
+        assert refusal.param == name.casefold()
+    assert asked(SITE_RESOLVER, call(CHAT), chat(model="small", Models="big")).needs[0].name == "small"
+
+
 def test_what_a_backend_keeps_for_somebody_cannot_be_reached_by_its_id() -> None:
     """B063"""
     body = chat(model="small", previous_response_id="resp_of_bob")
