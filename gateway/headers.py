@@ -62,6 +62,10 @@ _ENGINE_PREFIXES = (
     b"x-smg-", b"x-vllm-", b"x-worker-",
 )  # fmt: skip
 
+# What says how a body is to be read crosses in this spelling only: with a `_` it would say so once more to servers that
+# fold the two.
+_OF_BODIES = frozenset((b"content-encoding", b"content-type", b"inference-header-content-length"))
+
 _PREFIXES = _IDENTITY_PREFIXES + _PATH_PREFIXES + _ENGINE_PREFIXES
 
 # A field that ends so holds a credential, whoever thought of its beginning.
@@ -90,10 +94,18 @@ _TRACEPARENT = re.compile(rb"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9
 class Crossing:
     """Decides by name, once per name: `_` counts as `-`, because some servers fold the two."""
 
-    __slots__ = ("_drops", "_known", "_prefixes", "_suffixes")
+    __slots__ = ("_drops", "_exact", "_known", "_prefixes", "_suffixes")
 
-    def __init__(self, drops: frozenset[bytes], prefixes: tuple[bytes, ...], suffixes: tuple[bytes, ...] = ()) -> None:
+    def __init__(
+        self,
+        drops: frozenset[bytes],
+        prefixes: tuple[bytes, ...],
+        suffixes: tuple[bytes, ...] = (),
+        exact: frozenset[bytes] = frozenset(),
+    ) -> None:
+        """`exact`: names that cross only as they are written here."""
         self._drops = drops
+        self._exact = exact
         self._prefixes = prefixes
         self._suffixes = suffixes
         self._known: dict[bytes, bool] = {}
@@ -105,6 +117,7 @@ class Crossing:
             folded = name.replace(b"_", b"-")
             known = (
                 folded not in self._drops
+                and (folded == name or folded not in self._exact)
                 and not folded.startswith(self._prefixes)
                 and not folded.endswith(self._suffixes)
             )
@@ -136,7 +149,7 @@ class RequestCrossing:
     def __init__(self, credential: bytes | None = None) -> None:
         """`credential`: name of the field for the pool's own credential; a caller's of that name ends here."""
         ours = frozenset() if credential is None else frozenset((credential.lower().replace(b"_", b"-"),))
-        self._crossing = Crossing(_HOP_BY_HOP | _IDENTITY | _ENGINE | ours, _PREFIXES, _CREDENTIAL_SUFFIXES)
+        self._crossing = Crossing(_HOP_BY_HOP | _IDENTITY | _ENGINE | ours, _PREFIXES, _CREDENTIAL_SUFFIXES, _OF_BODIES)
 
     def outbound(self, call: Call, principal: Principal, *, name_caller: bool) -> tuple[FieldBlock, Fields]:
         """End-to-end fields of the caller and of ours that come again with the next request, and those of this one.

@@ -34,6 +34,10 @@ def text(names: frozenset[bytes] | tuple[bytes, ...], end: str = "") -> set[str]
         ("they belong to one connection", text(headers._HOP_BY_HOP)),
         ("who the caller is, as the caller tells it; read here or not believed", text(headers._IDENTITY)),
         ("they steer an engine past the gateway", text(headers._ENGINE)),
+        (
+            "they say with a `_` how a body is to be read, beside the field that was looked at",
+            {name.replace("-", "_") for name in text(headers._OF_BODIES)},
+        ),
         ("what proxies say of the caller: all that begin so", text(headers._IDENTITY_PREFIXES, "*")),
         ("another path or method than the one that was checked: all that begin so", text(headers._PATH_PREFIXES, "*")),
         ("they steer an engine: all that begin so", text(headers._ENGINE_PREFIXES, "*")),

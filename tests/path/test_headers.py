@@ -71,6 +71,14 @@ def test_what_clients_and_engines_say_to_each_other_passes(name: bytes) -> None:
     assert (name, b"from-outside") in sent((name, b"from-outside"))
 
 
+@pytest.mark.parametrize("name", [b"content_type", b"content_encoding", b"inference-header_content_length"])
+def test_a_twin_of_a_field_by_which_a_body_is_read_does_not_pass(name: bytes) -> None:
+    """B035, B050."""
+    fields = sent((name, b"from-outside"), (name.replace(b"_", b"-"), b"looked-at"))
+    assert fields[0] == (name.replace(b"_", b"-"), b"looked-at")
+    assert name not in dict(fields)
+
+
 def test_ordinary_fields_pass_in_order_with_repeats() -> None:
     fields = sent(
         (b"accept", b"a"), (b"inference-header-content-length", b"187"), (b"accept", b"b"), (b"x-stainless-os", b"L")
