@@ -16,6 +16,7 @@ _NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _TYPE = re.compile(rf"[ \t]*({_NAME}/{_NAME})[ \t]*")
 _PARAMETER = re.compile(rf";[ \t]*(?:({_NAME})=(?:({_NAME})|\"([^\"\\]*)\")[ \t]*)?")
 _JSON = re.compile(r"application/(?:json|[a-z0-9.!#$&^_+-]+\+json)")
+_ONCE = (b"content-type", b"inference-header-content-length")
 _UTF8 = frozenset({"utf-8", "utf8"})
 
 
@@ -45,6 +46,14 @@ def require_form(fields: Fields) -> Media:
         raise UnsupportedMedia("The body must be a form: send 'Content-Type: multipart/form-data'.")
     _require_utf8(media)
     return media
+
+
+def require_once(fields: Fields) -> None:
+    """Refuse a body that two servers could read in two ways though nobody reads it here. Raises `BadRequest`."""
+    names = [name for name, _ in fields]
+    for name in _ONCE:
+        if names.count(name) > 1:
+            raise BadRequest(f"The request has more than one {name.decode().title()}.")
 
 
 def _plain(fields: Fields) -> list[bytes]:
@@ -77,8 +86,8 @@ def _media(values: list[bytes]) -> Media:
         name, token, quoted = found.groups()
         if name is None:
             continue
-        if name.lower() in parameters:
-            raise BadRequest("The Content-Type gives a parameter twice.")
+        if name.lower() in parameters or "*" in name:  # RFC 2231 §3, §4: another value, or part of one, to some
+            raise BadRequest("The Content-Type gives a parameter twice, or in parts.")
         parameters[name.lower()] = token if token is not None else quoted
     return Media(start.group(1).lower(), parameters)
 

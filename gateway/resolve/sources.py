@@ -17,7 +17,7 @@ from gateway.errors import AmbiguousModel, BadRequest, NotFound, TooLarge, Unkno
 from gateway.exchange import Body
 from gateway.pools.backends import Pool
 from gateway.resolve import formbody, jsonbody, paths
-from gateway.resolve.media import Media, require_form, require_json
+from gateway.resolve.media import Media, require_form, require_json, require_once
 from gateway.resolve.models import Face, Served
 from gateway.resolve.rules import Default, Found, Row, Source
 from gateway.seams import Resolved, UsageKind
@@ -89,6 +89,8 @@ def asked(call: Call, face: Face, path: str, found: Found, pools: tuple[Pool, ..
         require_json(call.fields)
     elif row.source is Source.FORM:
         media = require_form(call.fields)
+    else:
+        require_once(call.fields)
     most = max((limit(pool, largest) for pool in pools), default=0)
     return Ask(face, path, call.query, found, row, pools, largest, most, _target(path, call.query), _usage(row), media)
 

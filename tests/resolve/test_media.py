@@ -64,6 +64,8 @@ def test_a_body_without_a_media_type_is_not_read() -> None:
         ("application/json; charset=utf-8; charset=utf-7",),
         ("application/json; charset=",),
         ("application/json, text/plain",),
+        ("application/json; charset*=utf-8''utf-16",),
+        ("application/json; charset*0=utf-16",),
         ('application/json; charset="utf-8',),
     ],
 )
@@ -95,6 +97,12 @@ def test_no_media_type_raises_anything_but_a_refusal(value: str) -> None:
     except Refusal:
         return
     assert value.lower().strip(" \t;").startswith("application/json")
+
+
+@pytest.mark.parametrize("parameter", ["boundary*=utf-8''x", "boundary*0=a; boundary*1=b", "Boundary*0*=us-ascii'en'x"])
+def test_a_boundary_that_some_servers_would_put_together_is_refused(parameter: str) -> None:
+    with pytest.raises(BadRequest):
+        require_form(typed(f"multipart/form-data; boundary=bo; {parameter}"))
 
 
 def test_a_form_keeps_its_boundary_as_it_is_written() -> None:

@@ -134,6 +134,15 @@ def test_a_triton_call_is_told_by_its_path_and_its_body_goes_by_unread() -> None
     )
 
 
+@pytest.mark.parametrize("name", [b"content-type", b"inference-header-content-length"])
+def test_an_unread_body_whose_reading_is_announced_twice_is_refused(name: bytes) -> None:
+    """B050."""
+    for path in ("/v2/models/resnet50/infer", "/v1/infer"):
+        for other in (b"1", b"2"):
+            refused(BadRequest, path, b"x", fields=((name, b"1"), (name, other)))
+        assert asked(SITE_RESOLVER, call(path, fields=((name, b"1"),)), b"x").payload is None
+
+
 @pytest.mark.parametrize(
     ("path", "target"),
     [
