@@ -56,6 +56,7 @@ class Ask:
 
     `largest` is the body size in bytes that any pool takes which sets no `max_body` of its own; `most` what
     some of the pools takes. All of it follows from the head of the request, `media` too: what a form said of itself.
+    `bodiless`: whatever body came stays here.
     """
 
     face: Face
@@ -69,6 +70,7 @@ class Ask:
     target: bytes
     usage: UsageKind
     media: Media | None
+    bodiless: bool
     plans: dict[tuple[str | None, bool], Plan] = field(default_factory=dict)
 
 
@@ -92,7 +94,10 @@ def asked(call: Call, face: Face, path: str, found: Found, pools: tuple[Pool, ..
     else:
         require_once(call.fields)
     most = max((limit(pool, largest) for pool in pools), default=0)
-    return Ask(face, path, call.query, found, row, pools, largest, most, _target(path, call.query), _usage(row), media)
+    # RFC 9110 §9.3.1: a body of GET means nothing, and a server that does not read it takes it for the next request.
+    bodiless = call.method in {"GET", "HEAD"}
+    target, usage = _target(path, call.query), _usage(row)
+    return Ask(face, path, call.query, found, row, pools, largest, most, target, usage, media, bodiless)
 
 
 def limit(pool: Pool, largest: int) -> int:
@@ -287,7 +292,7 @@ def _with_body(ask: Ask, served: Served, operation: Operation, payload: bytes) -
 
 
 def _unread(ask: Ask, pool: Pool, needs: tuple[ModelRef, ...], path: str, body: Body) -> Resolved:
-    payload = b"" if body.length == 0 else None
+    payload = b"" if ask.bodiless or body.length == 0 else None
     return Resolved(needs, pool, _target(path, ask.query), payload, limit(pool, ask.largest), UsageKind.NONE)
 
 

@@ -134,6 +134,12 @@ def test_a_triton_call_is_told_by_its_path_and_its_body_goes_by_unread() -> None
     )
 
 
+def test_a_body_of_a_get_stays_here() -> None:
+    """B038: a backend that does not read it would take it for the next request on the connection."""
+    for path in ("/v2/models/resnet50/ready", "/v2/models/stats", "/v1/metadata"):
+        assert asked(SITE_RESOLVER, call(path, "GET"), b"POST /v2/models/ensemble/infer HTTP/1.1").payload == b""
+
+
 @pytest.mark.parametrize("name", [b"content-type", b"inference-header-content-length"])
 def test_an_unread_body_whose_reading_is_announced_twice_is_refused(name: bytes) -> None:
     """B050."""
