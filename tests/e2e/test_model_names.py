@@ -193,6 +193,48 @@ def test_a_body_that_does_not_say_what_it_is_is_not_read(site: Site) -> None:
     assert (answer.status, got) == (415, [])
 
 
+MULTIPART = "multipart/form-data; boundary=bo"
+URLENCODED = "application/x-www-form-urlencoded"
+
+
+def part(name: str, value: str, more: str = "") -> bytes:
+    return f'--bo\r\nContent-Disposition: form-data; name="{name}"{more}\r\n\r\n{value}\r\n'.encode()
+
+
+FORMS = [
+    (MULTIPART, part("model", "small"), 200),
+    (MULTIPART, part("model", "big"), 403),
+    (MULTIPART, part("model", "small") + part("model", "big"), 400),
+    (MULTIPART, part("model", "big") + part("model", "small"), 400),
+    (MULTIPART, part("model", "small") + part("Model", "big"), 400),
+    (MULTIPART, part("model", "small") + part("model_name", "big"), 400),
+    (MULTIPART, part("model", "small", '; filename="a"'), 400),
+    (MULTIPART, part("x", "small", "; name*=utf-8''model"), 400),
+    (MULTIPART, part("model", "small") + b"--bo--\r\n" + part("model", "big"), 400),
+    (MULTIPART, part("model", "small\r\n--bo \r\n"), 400),
+    (MULTIPART, part("model", ""), 400),
+    (MULTIPART, part("prompt", "x"), 400),
+    (f"{MULTIPART}; boundary=other", part("model", "small"), 400),
+    (f"{MULTIPART}; boundary*0=other", part("model", "small"), 400),
+    (URLENCODED, b"model=small", 200),
+    (URLENCODED, b"mod%65l=small", 200),
+    (URLENCODED, b"model=small&mod%65l=big", 400),
+    (URLENCODED, b"model=small&MODEL=big", 400),
+    (URLENCODED, b"model=small;model=big", 400),
+    (URLENCODED, b"model=small%20", 404),
+    (URLENCODED, b"model=%ff", 400),
+    ("application/json", SMALL, 415),
+]
+
+
+@pytest.mark.parametrize(("kind", "body", "status"), FORMS)
+def test_a_form_names_its_model_in_one_way_or_reaches_nobody(site: Site, kind: str, body: bytes, status: int) -> None:
+    """B051, B053."""
+    whole = body + b"--bo--\r\n" if kind.startswith("multipart") else body
+    answered, _, got = ask(site, whole, "/v1/images/edits", kind)
+    assert (answered, [request.body for request in got]) == (status, [whole] * (status == 200))
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
     [

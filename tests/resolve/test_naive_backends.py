@@ -11,13 +11,15 @@ from urllib.parse import parse_qsl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.call import Fields
+from gateway.call import Fields, Operation
 from gateway.errors import Refusal
 from gateway.seams import OwnPage, Resolved
 from tests.resolve.asking import JSON, SITE, Sent, call, resolver
 
 RESOLVER = resolver()
 SENT = {model.name: model.backend_name or model.name for pool in SITE for model in pool.models}
+
+STREAMING = (b"/v1/chat/completions", b"/v1/messages")
 
 names = st.sampled_from(
     ["small", "tiny", "big", "inner", "engine/inner", "nv/embed", "nv/embed-query", "free", "resnet50", "", "BIG"]
@@ -35,7 +37,7 @@ keys = st.sampled_from(
             '"x"',
             '"previous_response_id"',
         ),
-        *('"Model"', '"MODE\\u004c"', '"Model_Name"', '"LORA_PATH"'),
+        *('"Stream"', '"Model"', '"MODE\\u004c"', '"Model_Name"', '"LORA_PATH"'),
     ]
 )
 members = st.lists(st.tuples(keys, odd), max_size=4)
@@ -97,6 +99,11 @@ def by_path(target: str) -> str | None:
     return next(filter(None, found.groups()), None) if found else None
 
 
+def streams(payload: bytes) -> bool:
+    """Whether some backend would stream: one that takes any yes for one, and minds no case."""
+    return any(value for key, value in json.loads(payload).items() if key.casefold() == "stream")
+
+
 def runs(found: Resolved) -> set[object]:
     """The models that backends of several habits would run."""
     target = found.target.decode()
@@ -127,3 +134,5 @@ def test_every_backend_runs_the_model_that_has_to_be_granted(
         assert {str(each).removesuffix("-query") for each in runs(found)} <= {wanted}
         assert found.needs[0].name in {model.name for model in found.pool.settings.models}
         assert not found.target.startswith(b"/seeing")
+        if found.payload and found.target.partition(b"?")[0] in STREAMING and streams(found.payload):
+            assert found.needs[0].operation is Operation.STREAM
