@@ -124,7 +124,7 @@ async def from_json(ask: Ask, body: Body) -> Resolved:
 
 
 def _plan(ask: Ask, peeked: jsonbody.Peeked) -> Plan:
-    served = _served(ask, peeked.model)
+    served = _served(ask, peeked.model, peeked.fields)
     operation = Operation.STREAM if ask.row.starred and peeked.stream else _operation(ask.row)
     if ask.query is not None:
         paths.agree(ask.query, frozenset({served.sent}))
@@ -143,9 +143,9 @@ async def from_form(ask: Ask, body: Body) -> Resolved:
     asked, dot, rest = given.partition(".") if given is not None and voiced else (given, "", "")
     if asked == "":
         raise BadRequest(f"'{name}' names no model.", param=name)
-    served = _served(ask, asked)
-    _refuse_others(form.values, served.sent)
     streamed = _streamed(form.values) and ask.row.starred
+    served = _served(ask, asked, form.values)
+    _require_one_name(ask, form.values, served.sent)
     payload = content
     if asked != served.sent and not (voiced and asked is None):  # a voice cannot be made up; its server has one model
         payload = form.rewritten(name, served.sent + dot + rest)
@@ -167,9 +167,13 @@ async def from_path(ask: Ask, body: Body) -> Resolved:
     name, version = match.group(row.group), match.group(row.version) if row.version else None
     if MODEL_NAME.fullmatch(name) is None:
         raise UnknownModel(param="model")
-    served = _one_of(ask, _named(ask, name))
+    try:
+        served = _one_of(ask, _named(ask, name))
+    except (NotFound, UnknownModel):
+        _require_one_name(ask, {}, name)
+        raise
+    _require_one_name(ask, {}, served.sent)
     path = ask.path if name == served.sent else _renamed(ask, match, served)
-    paths.agree(ask.query, frozenset({served.sent}))
     needs = _needs(ask.row, served, _operation(row), version)
     return _unread(ask, served.pool, needs, path, body)
 
@@ -212,12 +216,27 @@ def _renamed(ask: Ask, match: re.Match[str], served: Served) -> str:
     return path
 
 
-def _served(ask: Ask, name: str | None) -> Served:
+def _served(ask: Ask, name: str | None, given: Mapping[str, object]) -> Served:
+    """The model that is asked for. Raises for one that is unknown what would be raised for one that is known, first.
+
+    Else a caller could find out which models are kept from it (`hide_models`).
+    """
     if name is None:
         return ask.face.default(ask.pools)
-    if ask.path == _EMBEDDINGS:
-        return _one_of(ask, ask.face.in_role(ask.row.set, name))
-    return _one_of(ask, ask.face.named(ask.row.set, name))
+    find = ask.face.in_role if ask.path == _EMBEDDINGS else ask.face.named
+    try:
+        return _one_of(ask, find(ask.row.set, name))
+    except (NotFound, UnknownModel):
+        _require_one_name(ask, given, name)
+        raise
+
+
+def _require_one_name(ask: Ask, given: Mapping[str, object], name: str) -> None:
+    """Nothing else that is said names another model than this, or something that is kept for somebody."""
+    if ask.query is not None:
+        paths.agree(ask.query, frozenset({name}))
+    _refuse_other_cases(given)
+    _refuse_others(given, name)
 
 
 def _named(ask: Ask, name: str) -> Served:
@@ -283,8 +302,6 @@ def _refuse_others(given: Mapping[str, object], sent: str) -> None:
 
 
 def _with_body(ask: Ask, served: Served, operation: Operation, payload: bytes) -> Resolved:
-    if ask.query is not None:
-        paths.agree(ask.query, frozenset({served.sent}))
     most = limit(served.pool, ask.largest)
     if len(payload) > most:
         raise TooLarge

@@ -160,11 +160,13 @@ def test_hidden_models_look_like_models_that_do_not_exist(
 ) -> None:
     rules = [allow("science", ["m"])]
     hiding = start_gateway([pool("nim", ["m", "locked"], stub.url)], rules, hide_models=True)
-    locked, absent = (
-        hiding.ask("POST", CHAT, body={"model": model}, token=token("alice")) for model in ("locked", "absent")
-    )
-    assert locked.status == absent.status == 404
-    assert locked.body.replace(b"locked", b"absent") == absent.body
+    for more, status in (({}, 404), ({"model_name": "x"}, 400), ({"stream": 1}, 400), ({"conversation": "x"}, 404)):
+        locked, absent = (
+            hiding.ask("POST", CHAT, body={"model": model, **more}, token=token("alice"))
+            for model in ("locked", "absent")
+        )
+        assert locked.status == absent.status == status
+        assert locked.body.replace(b"locked", b"absent") == absent.body
 
 
 def test_no_healthy_backend_is_503_with_a_time_to_come_back(start_gateway: StartGateway, token: Token) -> None:

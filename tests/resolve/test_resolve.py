@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.call import ModelRef, Operation
-from gateway.errors import AmbiguousModel, BadRequest, NotFound, TooLarge, UnknownModel, UnsupportedMedia
+from gateway.errors import AmbiguousModel, BadRequest, NotFound, Refusal, TooLarge, UnknownModel, UnsupportedMedia
 from gateway.resolve.paths import NAMING
 from gateway.seams import UsageKind
 from gateway.settings import Model
@@ -270,6 +270,42 @@ def test_a_name_by_which_an_engine_takes_a_model_is_refused_wherever_it_stands(n
     refused(AmbiguousModel, CHAT, chat(model="small", **{name: "big"}))
     refused(AmbiguousModel, transcriptions, form(**{"model": "small", name: "big"}), fields=FORM)
     refused(AmbiguousModel, transcriptions, form(model="small"), fields=FORM, query=f"{name}=big")
+
+
+WRONG: list[tuple[str, str | None, dict[str, Any]]] = [
+    ("chat", "model=x", {}),
+    ("chat", None, {"model_name": "x"}),
+    ("chat", None, {"Model": "x"}),
+    ("chat", None, {"previous_response_id": "x"}),
+    ("chat", None, {"stream": "x"}),
+    ("form", "model=x", {}),
+    ("form", None, {"model_name": "x"}),
+    ("form", None, {"stream": "x"}),
+    ("path", "model=x", {}),
+    ("path", "Lora_Path=x", {}),
+]
+
+
+@pytest.mark.parametrize(("kind", "query", "more"), WRONG)
+def test_what_is_wrong_beside_the_model_does_not_tell_whether_it_exists(
+    kind: str, query: str | None, more: dict[str, Any]
+) -> None:
+    """B054: else somebody who may not know of a model could find it out."""
+
+    def refusal(model: str) -> tuple[type[Refusal], str, str | None]:
+        if kind == "path":
+            what, body = call(f"/v2/models/{model}/infer", query=query), b"{}"
+        elif kind == "form":
+            what, body = call("/v1/images/edits", query=query, fields=FORM), form(model=model, **more)
+        else:
+            what, body = call(CHAT, query=query), chat(model=model, **more)
+        with pytest.raises(Refusal) as caught:
+            asked(SITE_RESOLVER, what, body)
+        return type(caught.value), caught.value.message, caught.value.param
+
+    known = refusal("resnet50" if kind == "path" else "big")
+    assert refusal("nobody") == known
+    assert known[0] is not UnknownModel
 
 
 def test_a_voice_begins_with_its_model() -> None:
