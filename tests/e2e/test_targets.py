@@ -250,7 +250,7 @@ def named(target: str) -> set[str]:
     return {name for name in found.groups() if name} | queried
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(requests())
 def test_whatever_a_backend_sees_has_one_reading_and_names_what_was_granted(
     site: Site, generated: tuple[str, str]

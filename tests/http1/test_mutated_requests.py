@@ -75,7 +75,7 @@ def accepted(read: Told) -> list[tuple[str, str, bytes]]:
     return [(head.method, head.target, body) for head, body in whole][: read.ended]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(mutated(), st.integers(0, 700))
 def test_what_is_accepted_is_read_by_another_parser_in_the_same_way(data: bytes, place: int) -> None:
     """B029, B032 to B034."""
