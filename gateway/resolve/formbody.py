@@ -27,10 +27,14 @@ MAX_VALUE = 4096
 _ESCAPED = 3  # bytes that stand for one in an urlencoded form, at most
 
 _BOUNDARY = re.compile(r"[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]")  # RFC 2046 section 5.1.1
-_PARAMETER = rb';[ \t]*(name|filename\*?)=(?:"((?:[^"\\\r\n]|\\")*)"|([^\s;"]+))[ \t]*'
+# Some servers take a quote for the end of a value although it is escaped, so no ';' may follow one.
+_QUOTED = rb'[^"\\\r\n]*(?:\\"[^"\\;\r\n]*)*'
+_PARAMETER = rb';[ \t]*(name|filename\*?)=(?:"(' + _QUOTED + rb""")"|([!#$%&'*+.^_`|~0-9A-Za-z-]+))[ \t]*"""
 _DISPOSITION = re.compile(rb"form-data[ \t]*(?:" + _PARAMETER + rb")+", re.IGNORECASE)
 _NAME = re.compile(_PARAMETER, re.IGNORECASE)
 _CHARSET = re.compile(rb"charset(?![ \t]*=[ \t]*\"?utf-?8\b)", re.IGNORECASE)
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")  # some servers end a line at a bare LF, so two fields stand in one
+_CONTAINER = re.compile(rb"(?:multipart|message)/", re.IGNORECASE)
 _NOT_WHOLE = "The form does not end with its boundary, or holds something that looks like one."
 _ENCODINGS = frozenset({b"7bit", b"8bit", b"binary"})
 
@@ -143,7 +147,7 @@ def _multipart(boundary: str, body: bytes, wanted: frozenset[str]) -> _Multipart
     # Looked at first, since the parser goes through what is only like a boundary byte by byte.
     end = body.find(b"\r\n" + mark + b"--") + len(mark) + 4
     lines, plain = body.count(b"\n" + mark), body.count(b"\r\n" + mark + b"\r\n") + 1
-    if lines != plain or body[end : end + 3] not in {b"", b"\r\n"}:
+    if lines != plain or b"\r" + mark in body or body[end : end + 3] not in {b"", b"\r\n"}:
         raise BadRequest(_NOT_WHOLE)
     if lines > MAX_PARTS:
         raise TooLarge(f"A form has {MAX_PARTS} parts at most.")
@@ -198,6 +202,8 @@ class _Parts:
         self._value += data[start:end]
 
     def _header_end(self) -> None:
+        if _CONTROL.search(self._value) is not None:
+            raise BadRequest("A part of the form has a header with a control character.")
         self._headers.append((self._field.lower(), self._value.strip(b" \t")))
         self._field = self._value = b""
 
@@ -205,7 +211,8 @@ class _Parts:
         name, is_file = _part_name(self._headers)
         self._name = _known(name, self._wanted)
         self._start = self._end = -1
-        foreign = any(_CHARSET.search(value) for key, value in self._headers if key == b"content-type")
+        types = [value for key, value in self._headers if key == b"content-type"]
+        foreign = len(types) > 1 or any(_CHARSET.search(value) or _CONTAINER.match(value) for value in types)
         if self._name is not None and (is_file or foreign):
             raise BadRequest(f"'{name}' must be a plain UTF-8 value, not a file.", param=name)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Callable, Mapping
 from email import message_from_bytes
@@ -20,6 +22,20 @@ from gateway.resolve.media import Media
 URLENCODED = Media("application/x-www-form-urlencoded", {})
 WANTED = frozenset({"model", "stream"})
 FILE = b'Content-Disposition: form-data; name="file"; filename="a\\"b.wav"\r\nContent-Type: audio/wav'
+
+
+MALFORMED = """
+from gateway import logs
+from gateway.errors import BadRequest
+from gateway.resolve.formbody import read
+from gateway.resolve.media import Media
+
+logs.configure()
+try:
+    read(Media("multipart/form-data", {"boundary": "bo"}), b"--bo\\r\\nX=y\\r\\n\\r\\n\\r\\n--bo--\\r\\n", frozenset())
+except BadRequest:
+    print("refused", end="")
+"""
 
 
 def field(name: str) -> bytes:
@@ -110,6 +126,12 @@ BAD_HEADS = [
     field("model") + b"\r\nContent-Transfer-Encoding: base64",
     field("x") + b"\r\nContent-Transfer-Encoding: quoted-printable",
     field("model") + b"\r\nContent-Type: text/plain; charset=utf-16",
+    field("model") + b"\r\nContent-Type: multipart/mixed; boundary=x",
+    field("model") + b"\r\nContent-Type: text/plain\r\nContent-Type: message/rfc822",
+    b'X: y\nContent-Disposition: form-data; name="model"\r\n' + field("x"),  # two fields where a line ends at LF
+    b"X: \x00\r\n" + field("x"),
+    b"Content-Disposition: form-data; name=mod(el",
+    b'Content-Disposition: form-data; name="x"; filename="a\\"; name=model; y=\\"z"',
 ]
 
 
@@ -144,6 +166,7 @@ def test_a_value_may_say_that_it_is_utf8() -> None:
         parts((field("model"), b"small")) + parts((field("model"), b"big")),
         parts((field("model"), b"small")) + b"more",
         parts((field("x"), b"a\r\n--boX\r\n" + field("model") + b"\r\n\r\nbig")),
+        parts((field("x"), b"a\r--bo\r" + field("model") + b"\r\rbig")),
         parts((field("x"), b"a\n--bo\n" + field("model") + b"\n\nbig")),
         parts((field("x"), b"a\r\n--bo \r\n" + field("model") + b"\r\n\r\nbig")),
         parts((field("model"), b"small")).replace(b"\r\n", b"\n"),
@@ -265,6 +288,11 @@ def test_lines_that_look_like_a_boundary_never_reach_the_parser(monkeypatch: pyt
         with pytest.raises((BadRequest, TooLarge)):
             form(body)
     assert written == []
+
+
+def test_a_caller_who_sends_odd_forms_does_not_fill_the_log(capfd: pytest.CaptureFixture[str]) -> None:
+    subprocess.run([sys.executable, "-c", MALFORMED], check=True)
+    assert capfd.readouterr() == ("refused", "")
 
 
 def test_a_semicolon_that_some_servers_split_at_is_refused() -> None:
