@@ -30,10 +30,14 @@ class JsonLines(logging.Formatter):
 
 
 def configure(level: int = logging.INFO) -> None:
-    """Send events of this package to standard error; libraries only from warnings up."""
+    """Send events of this package to standard error; libraries only from warnings up.
+
+    The parser of forms warns of each one that a caller got wrong, which the refusal says already.
+    """
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("gateway").setLevel(level)
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)
