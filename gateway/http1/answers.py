@@ -34,6 +34,9 @@ _SIZE_DIGITS = 8
 # Sizes as most servers write them; others are read.
 _SIZES = {b"%x" % size: size for size in range(1, 1024)}
 
+# As many as 2**64 has. More are leading zeros, and beyond some thousand of them Python makes no number of it.
+_MOST_DIGITS = 20
+
 # Heads longer than this are parsed each time.
 _KNOWN_LIMIT = 4096
 
@@ -207,7 +210,7 @@ class AnswerReader:
         codings: list[bytes] = []
         for name, value in fields:
             if name == b"content-length":
-                if not value.isdigit():
+                if not value.isdigit() or len(value) > _MOST_DIGITS:
                     raise UpstreamNonsense(detail="bad Content-Length")
                 length = int(value)
             elif name == b"transfer-encoding":

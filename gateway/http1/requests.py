@@ -29,6 +29,9 @@ _LENGTH = re.compile(rb"\r\ncontent-length:[ ]?([0-9]{1,15})\r\n", re.IGNORECASE
 # Heads longer than this are parsed each time; a token takes one or two KiB.
 _KNOWN_LIMIT = 8192
 
+# As many as 2**64 has. More are leading zeros, and beyond some thousand of them Python makes no number of it.
+_MOST_DIGITS = 20
+
 # Bytes of chunk sizes, extensions and trailers allowed beside the data: one header's worth, and 16 per byte of data,
 # which is room for one-byte chunks but not for an extension without end.
 _CHUNK_COST = 16
@@ -304,7 +307,7 @@ def _body_length(length: bytes | None, coding: bytes | None, *, old: bool) -> in
         return None
     if length is None:
         return 0
-    if not length.isdigit():
+    if not length.isdigit() or len(length) > _MOST_DIGITS:
         raise BadRequest("Content-Length is not a number.")
     return int(length)
 

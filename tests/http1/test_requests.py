@@ -104,6 +104,7 @@ def test_names_are_lower_case_values_are_stripped_and_trailers_never_join() -> N
         ("Content-Length: 0x5",),
         ("Content-Length: 1_000",),
         ("Content-Length:",),
+        ("Content-Length: 000000000000000000005",),
         ("Host: twice",),
         ("Bad Name: x",),
         ("Bad( : x",),
@@ -217,6 +218,12 @@ def test_a_chunk_extension_without_end_is_refused() -> None:
     reader.feed(request("POST / HTTP/1.1", "Transfer-Encoding: chunked", body=b"5;a="))
     with pytest.raises(BadRequest):
         feed(reader, *[b"a" * 1000] * 20)
+
+
+def test_a_length_of_very_many_zeros_is_refused_like_any_other_mistake() -> None:
+    """Python makes no number of more than 4300 digits."""
+    with pytest.raises(BadRequest):
+        RequestReader(Story(), 1 << 16).feed(request("POST / HTTP/1.1", "Content-Length: " + "0" * 5000 + "5"))
 
 
 def test_one_byte_chunks_are_taken() -> None:
