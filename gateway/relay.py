@@ -153,4 +153,5 @@ class Relay:
         value = head.value(b"retry-after")
         if value.isdigit() and self._backend is not None:
             now = time.monotonic()
-            self._backend.rest_until(now + min(int(value), 3600), now)
+            seconds = int(value) if len(value) <= 4 else 3600  # Python makes no number of some thousand digits
+            self._backend.rest_until(now + min(seconds, 3600), now)

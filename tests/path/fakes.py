@@ -12,7 +12,19 @@ from typing import Any
 from gateway import settings
 from gateway.accounting.tallies import Tallies
 from gateway.admission import Admission
-from gateway.call import AnswerHead, Call, Channel, Dialect, FieldBlock, Grant, ModelRef, Operation, Outcome, Principal
+from gateway.call import (
+    AnswerHead,
+    Call,
+    Channel,
+    Dialect,
+    FieldBlock,
+    Fields,
+    Grant,
+    ModelRef,
+    Operation,
+    Outcome,
+    Principal,
+)
 from gateway.drive import Drive, Moment
 from gateway.errors import Forbidden, Refusal, Unidentified
 from gateway.exchange import Exchange, Flow, Sink
@@ -92,11 +104,16 @@ class Recorder:
 Act = Callable[[Answer], Refusal | Moment | None]
 
 
-def answers(status: int = 200, content_type: bytes = b"application/json", then: Refusal | Moment | None = None) -> Act:
-    """A backend that answers `hi`, then is done, breaks, or waits."""
+def answers(
+    status: int = 200,
+    content_type: bytes = b"application/json",
+    then: Refusal | Moment | None = None,
+    more: Fields = (),
+) -> Act:
+    """A backend that answers `hi` under these fields, then is done, breaks, or waits."""
 
     def act(answer: Answer) -> Refusal | Moment | None:
-        answer.head(AnswerHead(status, ((b"content-type", content_type),), None))
+        answer.head(AnswerHead(status, ((b"content-type", content_type), *more), None))
         answer.data(b"hi")
         answer.flush()
         if then is None:

@@ -81,6 +81,13 @@ def test_a_backend_that_cannot_serve_is_replaced_while_nothing_was_sent(status: 
     assert stage.play() == ["start 200", "send hi", "end"]
 
 
+def test_a_backend_that_names_a_time_beyond_any_number_is_replaced_like_any_other() -> None:
+    """Python makes no number of more than 4300 digits."""
+    stage = Stage({1: answers(503, more=((b"retry-after", b"9" * 5000),)), 2: answers()})
+
+    assert stage.play() == ["start 200", "send hi", "end"]
+
+
 @pytest.mark.parametrize("status", [502, 503, 504])
 def test_when_nobody_else_is_left_the_backends_own_answer_goes_through(status: int) -> None:
     """B016, fourth try."""
