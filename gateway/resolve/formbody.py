@@ -32,6 +32,7 @@ _QUOTED = rb'[^"\\\r\n]*(?:\\"[^"\\;\r\n]*)*'
 _PARAMETER = rb';[ \t]*(name|filename\*?)=(?:"(' + _QUOTED + rb""")"|([!#$%&'*+.^_`|~0-9A-Za-z-]+))[ \t]*"""
 _DISPOSITION = re.compile(rb"form-data[ \t]*(?:" + _PARAMETER + rb")+", re.IGNORECASE)
 _NAME = re.compile(_PARAMETER, re.IGNORECASE)
+_INNER = re.compile(rb";[ \t]*(?:file)?name\*?[ \t]*=", re.IGNORECASE)  # to a server that splits at each ';'
 _CHARSET = re.compile(rb"charset(?![ \t]*=[ \t]*\"?utf-?8\b)", re.IGNORECASE)
 _CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")  # some servers end a line at a bare LF, so two fields stand in one
 _CONTAINER = re.compile(rb"(?:multipart|message)/", re.IGNORECASE)
@@ -243,7 +244,8 @@ def _part_name(headers: list[tuple[bytes, bytes]]) -> tuple[str, bool]:
     parameters = _NAME.findall(named[0]) if len(named) == 1 and _DISPOSITION.fullmatch(named[0]) else []
     names = {key.lower(): quoted or token for key, quoted, token in parameters}
     name = names.get(b"name", b"\\")
-    if len(names) != len(parameters) or b"\\" in name:
+    odd = b"\\" in name or b";" in name or any(map(_INNER.search, names.values()))
+    if odd or len(names) != len(parameters):
         raise BadRequest("A part of the form needs one Content-Disposition with a plain name.")
     for key, value in headers:
         if key == b"content-transfer-encoding" and value.lower() not in _ENCODINGS:

@@ -131,6 +131,8 @@ BAD_HEADS = [
     b'X: y\nContent-Disposition: form-data; name="model"\r\n' + field("x"),  # two fields where a line ends at LF
     b"X: \x00\r\n" + field("x"),
     b"Content-Disposition: form-data; name=mod(el",
+    b'Content-Disposition: form-data; name="x;y"',
+    b'Content-Disposition: form-data; name="x"; filename="a; NAME=model; b"',
     b'Content-Disposition: form-data; name="x"; filename="a\\"; name=model; y=\\"z"',
 ]
 
