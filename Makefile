@@ -18,7 +18,7 @@ SETUPCOMPILED := .venv-compiled/.set-up
 RULES := tests/test_architecture.py tests/docs tests/config/test_docs.py tests/policy/test_policies_page.py tests/dialects
 ARGS ?=
 
-.PHONY: help setup parts demo check lint format types dead duplicates rules fix test test-quick test-compiled has-3.13 bench certs lock clean
+.PHONY: help setup parts demo check lint format types dead duplicates rules fix test test-quick test-compiled fuzz has-3.13 bench certs lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*  ## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*  ## /\t/' | expand -t 14
@@ -81,6 +81,11 @@ test: parts  ## the whole suite against the real servers; ARGS go to pytest
 test-quick: setup  ## what needs no real server
 	$(BIN)/pytest -m "not parts" $(ARGS)
 
+FUZZ_SECONDS ?= 600
+FUZZ ?=
+fuzz: setup  ## search for inputs that are read wrong: FUZZ_SECONDS=600 over all harnesses, or over those of FUZZ="json forms"
+	@$(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS) $(FUZZ)
+
 has-3.13:
 	@test -n "$(PYTHON313)" || { echo "make: there is no Python 3.13 on this machine (say PYTHON313=…)" >&2; exit 1; }
 
@@ -115,5 +120,5 @@ lock:  ## renew the locks: of development, of running and of building alone (for
 	$(COMPILE) --python-platform x86_64-manylinux_2_36 -o tests/requirements-parts.lock tests/requirements-parts.txt
 
 clean:  ## everything that was made here, but not what was installed
-	rm -rf .demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf .demo .fuzz build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	find . -name __pycache__ -not -path './.venv*' -prune -exec rm -rf {} +

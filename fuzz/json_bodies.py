@@ -1,0 +1,121 @@
+"""JSON bodies: the gateway sees at the top level what a strict parser sees, and writing a model changes nothing else.
+
+An input is a body.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fuzz.material import Untold
+from gateway.errors import AmbiguousModel, BadRequest, Refusal
+from gateway.resolve.jsonbody import MAX_DEPTH, MAX_MEMBERS, Peeked, peek, rewrite
+
+NAMES = ("m", 'q"\\', "é/x")
+FAR = 2**64  # whole numbers beyond it are read as decimals
+
+
+class Pairs(list[tuple[str, Any]]):
+    """Members of an object as written, repeated ones included."""
+
+
+class OddError(ValueError):
+    """JSON that only some parsers take."""
+
+
+def _constant(name: str) -> float:
+    raise OddError(name)
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise OddError(text)
+    return number
+
+
+def _whole(text: str) -> int | float:
+    """As far as every parser has it exactly; `-0` has no sign in a whole number."""
+    number = int(text) if len(text) < 25 else FAR
+    return number if -FAR // 2 <= number < FAR else _number(text)
+
+
+def strict(body: bytes) -> Pairs:
+    """The top level by the parser of Python, made strict. Raises `ValueError`."""
+    found = json.loads(
+        body.decode(), object_pairs_hook=Pairs, parse_constant=_constant, parse_float=_number, parse_int=_whole
+    )
+    if not isinstance(found, Pairs):
+        raise OddError("no object")
+    return found
+
+
+def check(data: bytes) -> None:
+    """Raises `AssertionError` for a difference that is not allowed."""
+    try:
+        seen = peek(data)
+    except Refusal as refusal:
+        assert isinstance(refusal, BadRequest | AmbiguousModel), refusal
+        _check_refused(data, refusal)
+        return
+    pairs = strict(data)
+    names = [name for name, _ in pairs]
+    top = {name: _plain(value) for name, value in pairs}
+    assert len(names) == len(top) <= MAX_MEMBERS
+    assert _depth(pairs) <= MAX_DEPTH + 1
+    assert dict(seen.fields) == top
+    assert seen == Peeked(top.get("model"), top.get("stream") is True, seen.fields)
+    for name in NAMES:
+        _check_rewritten(data, pairs, name)
+
+
+def _check_rewritten(body: bytes, pairs: Pairs, name: str) -> None:
+    after = rewrite(body, name)
+    again = strict(after)
+    assert [pair for pair in again if pair[0] != "model"] == [pair for pair in pairs if pair[0] != "model"]
+    assert [value for key, value in again if key == "model"] == [name]
+    assert peek(after).model == name
+
+
+def _check_refused(body: bytes, refusal: Refusal) -> None:
+    """A refusal has one of the reasons that the page on protocols gives."""
+    try:
+        pairs = strict(body)
+        json.dumps(pairs, ensure_ascii=False).encode()  # half of a pair is no text
+    except (ValueError, RecursionError):
+        assert type(refusal) is BadRequest
+        return
+    names = [name for name, _ in pairs]
+    top = dict(pairs)
+    if isinstance(refusal, AmbiguousModel):
+        assert names.count("model") > 1
+        return
+    if not (
+        len(top) < len(names)
+        or len(names) > MAX_MEMBERS
+        or _depth(pairs) > MAX_DEPTH
+        or ("model" in top and not (isinstance(top["model"], str) and top["model"]))
+        or not isinstance(top.get("stream"), bool | None)
+    ):
+        raise Untold(f"only we refuse this: {refusal}: {refusal.detail}")
+
+
+def _plain(value: Any) -> Any:
+    """Of names that stand twice further down, the last counts, as in most parsers; those are not ours to judge."""
+    if isinstance(value, Pairs):
+        return {name: _plain(each) for name, each in value}
+    return [_plain(each) for each in value] if isinstance(value, list) else value
+
+
+def _depth(value: Any) -> int:
+    """Containers within each other, without recursion."""
+    level, depth = [value], 0
+    while level := [each for each in level if isinstance(each, list)]:
+        depth += 1
+        level = [
+            inner
+            for each in level
+            for inner in ([value for _, value in each] if isinstance(each, Pairs) else each)
+        ]  # fmt: skip
+    return depth

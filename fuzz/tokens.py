@@ -1,0 +1,154 @@
+"""Bearer tokens: nobody is believed whom two other libraries would not believe, with the same name, in no other group.
+
+An input is a header, a line end and claims, which the harness signs; or, behind `raw:`, what stands in Authorization.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from functools import cache
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+
+from fuzz.material import Untold, finished
+from fuzz.references.messages import Refused
+from fuzz.references.tokens import Verifier
+from gateway.call import Principal
+from gateway.fetch import Fetch, Fetched
+from gateway.identity.bearer import BadToken, Result
+from gateway.identity.keys import KeySet
+from gateway.identity.oidc import OidcBearer
+from gateway.identity.tokens import BearerIdentity
+from gateway.settings import OidcIssuer
+from tests.identity.conftest import EPOCH, call_with
+from tests.identity.signers import Signer, b64
+
+ISSUER = "https://idp.test"
+RAW = b"raw:"
+
+# Keys from fixed numbers, so that an input means the same in each run; they sign for nobody else.
+SIGNERS = {
+    "EdDSA": Signer("ed", "EdDSA", ed25519.Ed25519PrivateKey.from_private_bytes(bytes(range(32)))),
+    "ES256": Signer("ec", "ES256", ec.derive_private_key(4711, ec.SECP256R1())),
+}
+SETTINGS = OidcIssuer(name="corp", issuer=ISSUER, audience=("gw",), algorithms=("EdDSA", "ES256"))
+VERIFIER = Verifier({alg: s.jwk() for alg, s in SIGNERS.items()}, ISSUER, "gw", int(EPOCH), int(SETTINGS.leeway))
+
+#: Refusals that others have to agree with; for all other reasons we are stricter, as docs/identity.md says.
+AGREED = {Result.BAD_SIGNATURE, Result.BAD_ISSUER, Result.EXPIRED, Result.NOT_YET_VALID}
+
+#: What joserfc refuses and we take, by its words; a parameter or claim that nobody here reads may be anything.
+WE_TAKE: tuple[tuple[str, str], ...] = (
+    ("Claim 'jti' must be", "it is not read"),
+    ("invalid_header", "key material in a header is not read"),
+)
+
+
+class Published(Fetch):
+    """A provider that has these keys, without a network."""
+
+    async def get(self, *_: Any, **__: Any) -> Fetched:
+        document = {"issuer": ISSUER, "jwks_uri": f"{ISSUER}/keys", "keys": [s.jwk() for s in SIGNERS.values()]}
+        return Fetched(200, json.dumps(document).encode(), ())
+
+
+@cache
+def _keys() -> KeySet:
+    """Fetched, and in the cool-down after an early fetch, so that no token makes anybody wait."""
+    keys = KeySet(SETTINGS, Published(), lambda: 1000.0)
+
+    async def fetched() -> None:
+        await keys.refresh()
+        keys.news()
+        await keys.refresh()
+
+    asyncio.run(fetched())
+    return keys
+
+
+def written(data: bytes) -> bytes:
+    """The value of the Authorization field."""
+    if data.startswith(RAW):
+        return data.removeprefix(RAW)
+    header, _, claims = data.partition(b"\n")
+    try:
+        signer = SIGNERS[json.loads(header)["alg"]]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        signer = SIGNERS["EdDSA"]
+    return b"Bearer " + signer.sign_raw(b64(header), b64(claims)).encode()
+
+
+def check(data: bytes) -> None:
+    """Raises `AssertionError` for a difference that is not allowed."""
+    value = written(data)
+    counted: list[tuple[str, str]] = []
+    identity = BearerIdentity(
+        [OidcBearer(SETTINGS, _keys(), lambda: EPOCH)], lambda: EPOCH, lambda *result: counted.append(result)
+    )
+    call = call_with((b"authorization", value))
+    try:
+        found = finished(identity.identify(call))
+    except BadToken as refused:
+        assert refused.status == 401
+        assert len(counted) == 1
+        _check_refused(refused.reason, value)
+        return
+    if found is None:
+        assert not value.strip(b" \t").lower().startswith(b"bearer ")
+        return
+    _check_believed(found, value.split()[1].decode())
+    assert finished(identity.identify(call)) is found  # remembered
+    assert [result for _, result in counted] == ["ok", "cached"]
+
+
+def _check_believed(found: Principal, token: str) -> None:
+    header = json.loads(_part(token, 0))
+    algorithm = header["alg"]
+    try:
+        told, claims = VERIFIER.by_joserfc(token, algorithm)
+    except Refused as refused:
+        if not any(words in str(refused) for words, _ in WE_TAKE):
+            raise Untold(f"joserfc refuses what we take: {refused}") from refused
+        return
+    assert told == header
+    if algorithm == "ES256":  # the only one of the two that python-jose has
+        assert VERIFIER.by_python_jose(token, algorithm) == claims
+    assert found.subject == claims["sub"]
+    assert (found.issuer, found.provider) == (claims["iss"], "corp")
+    assert found.expires == claims["exp"] > EPOCH - SETTINGS.leeway
+    groups = claims.get("groups", [])
+    listed = groups if isinstance(groups, list) else [groups]
+    assert all(group in listed for group in found.groups)
+    assert found.client in [None, *(claims.get(name) for name in ("client_id", "azp", "appid", "cid"))]
+    assert json.loads(_part(token, 1)) == claims
+
+
+def _check_refused(reason: Result, value: bytes) -> None:
+    """Where others have to agree, they do."""
+    if reason not in AGREED:
+        return
+    token = value.split()[1].decode()
+    algorithm = json.loads(_part(token, 0))["alg"]
+    if algorithm not in SIGNERS:
+        return
+    if reason is Result.BAD_SIGNATURE:
+        if VERIFIER.signed_by_joserfc(token, algorithm):
+            raise Untold("only we find its signature bad")
+        return
+    try:
+        VERIFIER.by_joserfc(token, algorithm)
+    except Refused:
+        return
+    raise Untold(f"only we refuse it: {reason}")
+
+
+def _part(token: str, number: int) -> bytes:
+    """Decoded by hand: the shortest way that is not the gateway's."""
+    text = token.split(".")[number].translate(str.maketrans("-_", "+/"))
+    bits = "".join(f"{ALPHABET.index(letter):06b}" for letter in text)
+    return bytes(int(bits[at : at + 8], 2) for at in range(0, len(bits) - 7, 8))
+
+
+ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
