@@ -104,7 +104,8 @@ def check(data: bytes) -> None:
 
 
 def _check_believed(found: Principal, token: str) -> None:
-    header = json.loads(_part(token, 0))
+    header = json.loads(_part(token, 0), object_pairs_hook=_unique)
+    json.loads(_part(token, 1), object_pairs_hook=_unique)
     algorithm = header["alg"]
     try:
         told, claims = VERIFIER.by_joserfc(token, algorithm)
@@ -125,14 +126,21 @@ def _check_believed(found: Principal, token: str) -> None:
     assert json.loads(_part(token, 1)) == claims
 
 
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Nobody may read another one of two values."""
+    assert len(dict(pairs)) == len(pairs)
+    return dict(pairs)
+
+
 def _check_refused(reason: Result, value: bytes) -> None:
     """Where others have to agree, they do."""
     if reason not in AGREED:
         return
     token = value.split()[1].decode()
-    algorithm = json.loads(_part(token, 0))["alg"]
-    if algorithm not in SIGNERS:
-        return
+    header = json.loads(_part(token, 0))
+    algorithm = header["alg"]
+    if algorithm not in SIGNERS or header.get("kid") not in {None, SIGNERS[algorithm].kid}:
+        return  # the references are given the key that fits the algorithm
     if reason is Result.BAD_SIGNATURE:
         if VERIFIER.signed_by_joserfc(token, algorithm):
             raise Untold("only we find its signature bad")

@@ -109,8 +109,13 @@ def by_urllib(body: bytes) -> Found:
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs]
 
 
+def by_both_separators(body: bytes) -> Found:
+    """As servers read it that split at `;` too, as HTML 4.01 section B.2.2 wanted."""
+    return by_urllib(body.replace(b";", b"&"))
+
+
 #: By kind of form, and by the names that tables of differences use.
 FORMS: dict[str, dict[str, Callable[[bytes], Found]]] = {
     MULTIPART: {"email": by_email, "aiohttp": by_aiohttp, "python-multipart": _by_python_multipart(MULTIPART)},
-    URLENCODED: {"urllib": by_urllib, "python-multipart": _by_python_multipart(URLENCODED)},
+    URLENCODED: {"urllib": by_urllib, "both": by_both_separators, "python-multipart": _by_python_multipart(URLENCODED)},
 }
