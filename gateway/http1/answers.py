@@ -175,6 +175,12 @@ class AnswerReader:
             self.interim += 1
             if status < 100 or status == 101 or self.interim > _INTERIM_LIMIT:
                 raise UpstreamNonsense(detail=f"unexpected {status}")
+            # The parser would read a body, and others the next head there (RFC 9110 §15.2: it ends with its head).
+            if any(
+                name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
+                for name, value in self._fields
+            ):
+                raise UpstreamNonsense(detail=f"a {status} with a body")
             return
         if status > 599:
             raise UpstreamNonsense(detail=f"unexpected status {status}")

@@ -106,6 +106,8 @@ def test_an_announced_length_is_not_ended_by_the_end_of_the_connection() -> None
         b"HTTP/1.1 200 OK\r\nBad Header\r\n\r\n",
         b"HTTP/1.1 200 OK\nContent-Length: 0\n\n",
         b"HTTP/1.1 100 Continue\r\n\r\n" * 20,
+        b"HTTP/1.1 103 Hints\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"HTTP/1.1 103 Hints\r\nContent-Length: 5\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nX: " + b"a" * 5000 + b"\r\n\r\n",
     ],
 )
