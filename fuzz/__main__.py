@@ -67,7 +67,7 @@ def arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument("harness", nargs="*", help=f"some of {', '.join(HARNESSES)}; all of them, if none is named")
     parser.add_argument("--seconds", type=int, default=600, help="of all searches together (default: 600)")
-    parser.add_argument("--runs", action="store_true", help="so many runs as the table says, the same ones each time")
+    parser.add_argument("--runs", action="store_true", help="so many runs as the table says, from the same seed")
     parser.add_argument("--file", type=Path, help="only try this one input")
     return parser
 
@@ -95,14 +95,13 @@ def searched(harness: Harness, seconds: int | None) -> bool:
     Without `seconds` it does as many tries as the table says, which are the same each time, and keeps nothing that is
     merely new.
     """
-    limit = ["-seed=1", f"-runs={harness.runs}"] if seconds is None else [f"-max_total_time={seconds}"]
     harness.crashers.mkdir(parents=True, exist_ok=True)
     harness.found.mkdir(parents=True, exist_ok=True)
     search = Search(harness)
     watched = ",".join(("gateway", *harness.watched))
     with TemporaryDirectory() as scratch:  # what is new goes into the first folder
-        folders = [scratch if seconds is None else str(harness.found), str(harness.corpus)]
-        with _started([harness.module, watched, *_options(harness), *limit, *folders]) as (lines, process):
+        kind = _short(harness, scratch) if seconds is None else _long(harness, seconds)
+        with _started([harness.module, watched, *_options(harness), *kind]) as (lines, process):
             for line in lines:
                 search.take(line.rstrip("\n"))
     good = process.returncode == 0
@@ -121,6 +120,16 @@ def _options(harness: Harness) -> list[str]:
         f"-rss_limit_mb={MOST_MEMORY}",
         "-print_final_stats=1",
     ]
+
+
+def _short(harness: Harness, scratch: str) -> list[str]:
+    """Seeds are named in order, because a folder has none that is the same everywhere."""
+    seeds = ",".join(map(str, sorted(harness.corpus.iterdir())))
+    return ["-seed=1", "-reload=0", f"-runs={harness.runs}", f"-seed_inputs={seeds}", scratch]
+
+
+def _long(harness: Harness, seconds: int) -> list[str]:
+    return [f"-max_total_time={seconds}", str(harness.found), str(harness.corpus)]
 
 
 @contextmanager

@@ -21,12 +21,17 @@ LIMIT = 1 << 16  # bytes; above every input, because what is over a limit hangs 
 CLOSED = "Data after `Connection: close`"
 
 # A request line but for what stands before it and the number of spaces in it.
-_LINE = r"%s['\"](\\r|\\n)*[A-Z]+ +[^ ]+ +HTTP/1\.[01]['\"]"
+_LINE = r"%s['\"](\\r|\\n)*([A-Z]+ +[^ ]+ +HTTP/1\.[01])?['\"]"
 
 #: What we take and a reference does not, by its words; everything else that one of them refuses, we refuse.
 WE_TAKE: tuple[tuple[str, str, str], ...] = (
     ("h11", "^no request line received$", "an empty line before a request is passed over (RFC 9112 section 2.2)"),
     ("h11", _LINE % r"^illegal request line: bytearray\(b", "llhttp takes CR and LF one by one there, and more spaces"),
+    (
+        "h11",
+        r"^illegal chunk header: bytearray\(b['\"]0{10,}[0-9A-Fa-f]+[;\\]",
+        "leading zeros, whose number is bounded",
+    ),
     ("aiohttp", _LINE % "Bad status line ", "than one (section 3); none of it goes to a backend"),
     ("aiohttp", r"Bad HTTP method in status line ['\"](\\r|\\n)", "the same"),
     (
