@@ -92,8 +92,7 @@ def main() -> int:
 def searched(harness: Harness, seconds: int | None) -> bool:
     """True if a search found nothing wrong.
 
-    Without `seconds` it does as many tries as the table says, which are the same each time, and keeps nothing that is
-    merely new.
+    Without `seconds` it does as many tries as the table says, from the same seed, and keeps nothing that is merely new.
     """
     harness.crashers.mkdir(parents=True, exist_ok=True)
     harness.found.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,7 @@ LIMIT = 1 << 16  # bytes; above every input
 WE_TAKE: tuple[tuple[str, str], ...] = (
     (r"^illegal status line: bytearray\(b['\"](\\r|\\n)*HTTP/1.[01] [0-9]{3}[ \\\\]", "nobody reads the reason phrase"),
     ("Transfer-Encoding|Content-Length", "h11 looks at trailers, which are dropped; what a head may say is held below"),
-    (r"^illegal chunk header: bytearray\(b['\"]0{10,}[0-9A-Fa-f]+[;\\]", "leading zeros, whose number is bounded"),
+    (r"^illegal chunk header: bytearray\(b['\"]0{10,}[0-9A-Fa-f]+[;\\]", "leading zeros, in a bounded number"),
     ("^no response line received$", "an empty line before an answer is passed over, as before a request"),
 )
 

@@ -51,6 +51,11 @@ class Harness:
         """Inputs that broke a rule, or took too long."""
         return self.kept / "crashers" / self.name
 
+    def pieces(self) -> list[bytes]:
+        """The `words`, as bytes."""
+        lines = self.words.read_text("ascii").splitlines()
+        return [line[1:-1].encode().decode("unicode_escape").encode("latin-1") for line in lines]
+
     def check(self, data: bytes) -> None:
         """Raises for an input on which the gateway is wrong."""
         check_of(self.module)(data)

@@ -27,12 +27,8 @@ _LINE = r"%s['\"](\\r|\\n)*([A-Z]+ +[^ ]+ +HTTP/1\.[01])?['\"]"
 WE_TAKE: tuple[tuple[str, str, str], ...] = (
     ("h11", "^no request line received$", "an empty line before a request is passed over (RFC 9112 section 2.2)"),
     ("h11", _LINE % r"^illegal request line: bytearray\(b", "llhttp takes CR and LF one by one there, and more spaces"),
-    (
-        "h11",
-        r"^illegal chunk header: bytearray\(b['\"]0{10,}[0-9A-Fa-f]+[;\\]",
-        "leading zeros, whose number is bounded",
-    ),
     ("aiohttp", _LINE % "Bad status line ", "than one (section 3); none of it goes to a backend"),
+    ("h11", r"^illegal chunk header: bytearray\(b['\"]0{10,}[0-9A-Fa-f]+[;\\]", "leading zeros, in a bounded number"),
     ("aiohttp", r"Bad HTTP method in status line ['\"](\\r|\\n)", "the same"),
     (
         "aiohttp",

@@ -6,9 +6,12 @@ import importlib
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fuzz.harnesses import CORPUS, HARNESSES, Harness
 from fuzz.material import Untold
+from tests.fuzz.messages import mutated
 
 TABLES = [
     (harness, name, row)
@@ -22,6 +25,15 @@ INPUTS = [(harness, file) for harness in HARNESSES.values() for file in sorted(h
 @pytest.mark.parametrize(("harness", "file"), INPUTS, ids=[f"{one.name}-{file.name}" for one, file in INPUTS])
 def test_an_input_that_was_kept_is_read_as_others_read_it(harness: Harness, file: Path) -> None:
     harness.check(file.read_bytes())
+
+
+@pytest.mark.parametrize("harness", HARNESSES.values(), ids=HARNESSES)
+@settings(max_examples=60)
+@given(st.data())
+def test_kept_inputs_that_were_meddled_with_are_read_as_others_read_them(harness: Harness, data: st.DataObject) -> None:
+    """Also where the engine that searches has no wheel."""
+    kept = [file.read_bytes() for other, file in INPUTS if other is harness]
+    harness.check(data.draw(mutated(st.sampled_from(kept), st.sampled_from(harness.pieces()))))
 
 
 @pytest.mark.parametrize(
