@@ -1,6 +1,7 @@
 """Bearer tokens: nobody is believed whom two other libraries would not believe, with the same name, in no other group.
 
-An input is a header, a line end and claims, which the harness signs; or, behind `raw:`, what stands in Authorization.
+An input is a header, a line end and claims, which the harness signs; or, behind `raw:`, what stands in Authorization;
+or, behind `keys:`, what a provider publishes.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
 from fuzz.material import Untold, finished
 from fuzz.references.messages import Refused
-from fuzz.references.tokens import Verifier
+from fuzz.references.tokens import Verifier, public_key
 from gateway.call import Principal
 from gateway.fetch import Fetch, Fetched
 from gateway.identity.bearer import BadToken, Result
+from gateway.identity.jwk import KEYS_LIMIT, signing_keys
 from gateway.identity.keys import KeySet
 from gateway.identity.oidc import OidcBearer
 from gateway.identity.tokens import BearerIdentity
@@ -27,6 +29,7 @@ from tests.identity.signers import Signer, b64
 
 ISSUER = "https://idp.test"
 RAW = b"raw:"
+KEYS = b"keys:"
 
 # Keys from fixed numbers, so that an input means the same in each run; they sign for nobody else.
 SIGNERS = {
@@ -82,6 +85,9 @@ def written(data: bytes) -> bytes:
 
 def check(data: bytes) -> None:
     """Raises `AssertionError` for a difference that is not allowed."""
+    if data.startswith(KEYS):
+        _check_keys(data.removeprefix(KEYS))
+        return
     value = written(data)
     counted: list[tuple[str, str]] = []
     identity = BearerIdentity(
@@ -101,6 +107,21 @@ def check(data: bytes) -> None:
     _check_believed(found, value.split()[1].decode())
     assert finished(identity.identify(call)) is found  # remembered
     assert [result for _, result in counted] == ["ok", "cached"]
+
+
+def _check_keys(text: bytes) -> None:
+    """A key that is used is one to joserfc too, a public one, and the same."""
+    try:
+        document = json.loads(text)
+        keys, left_out = signing_keys(document, SETTINGS.algorithms)
+    except (ValueError, RecursionError):
+        return
+    assert len(keys) + len(left_out) >= len(document["keys"][:KEYS_LIMIT])
+    for entry in document["keys"][:KEYS_LIMIT]:
+        for key in signing_keys({"keys": [entry]}, SETTINGS.algorithms)[0]:
+            assert key in keys
+            assert key.algorithms <= set(SETTINGS.algorithms)
+            assert public_key(entry) == key.public
 
 
 def _check_believed(found: Principal, token: str) -> None:

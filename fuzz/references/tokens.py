@@ -12,12 +12,26 @@ from jose import jwt as python_jose
 from jose.exceptions import JOSEError
 from joserfc import jwt
 from joserfc.errors import JoseError, SecurityWarning
-from joserfc.jwk import ECKey, OKPKey
+from joserfc.jwk import ECKey, JWKRegistry, OKPKey
 from joserfc.jws import JWSRegistry
 
 from fuzz.references.messages import Refused
 
 Json = dict[str, Any]
+
+#: What makes a key; a `d` makes it private.
+NUMBERS = ("kty", "crv", "x", "y", "d")
+
+
+def public_key(jwk: Json) -> object:
+    """The key of `cryptography` that the numbers of a JWK make. Raises `Refused` for one that is private, or none."""
+    try:
+        key = JWKRegistry.import_key({name: jwk[name] for name in NUMBERS if name in jwk})
+    except (JoseError, ValueError, TypeError, KeyError) as refused:
+        raise Refused(f"{type(refused).__name__}: {refused}") from refused
+    if key.is_private:
+        raise Refused("a private key")
+    return key.get_op_key("verify")
 
 
 class Verifier:
