@@ -10,7 +10,7 @@ from typing import Any
 
 from fuzz.material import Untold
 from gateway.errors import AmbiguousModel, BadRequest, Refusal
-from gateway.resolve.jsonbody import MAX_DEPTH, MAX_MEMBERS, Peeked, peek, rewrite
+from gateway.resolve.jsonbody import MAX_DEPTH, MAX_MEMBERS, peek, rewrite
 
 NAMES = ("m", 'q"\\', "é/x")
 FAR = 2**64  # whole numbers beyond it are read as decimals
@@ -65,7 +65,7 @@ def check(data: bytes) -> None:
     assert len(names) == len(top) <= MAX_MEMBERS
     assert _depth(pairs) <= MAX_DEPTH + 1
     assert dict(seen.fields) == top
-    assert seen == Peeked(top.get("model"), top.get("stream") is True, seen.fields)
+    assert (seen.model, seen.stream) == (top.get("model"), top.get("stream") is True)
     for name in NAMES:
         _check_rewritten(data, pairs, name)
 
