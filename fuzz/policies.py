@@ -27,7 +27,7 @@ STRANGER = Principal("nobody\n", "https://elsewhere.test", "elsewhere\n")
 
 #: What we take and the reader written in Python does not: its words, what stands in the text, why it does no harm.
 WE_TAKE: tuple[tuple[str, bytes, str], ...] = (
-    ("expected ',' or", rb"[^\s,[{]\?", "a '?' within a text in brackets; YAML 1.2.2 section 7.3.3 allows it"),
+    ("expected ", rb"[^\s,[{]\?", "a '?' within a text in brackets; YAML 1.2.2 section 7.3.3 allows it"),
 )
 
 WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
