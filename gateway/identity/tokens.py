@@ -25,6 +25,8 @@ NAMES_LIMIT = 250_000
 #: The provider that is counted while a token has not shown a known issuer.
 NO_PROVIDER = "unknown"
 
+_CACHED = Result.CACHED.value
+
 
 @dataclass(frozen=True, slots=True)
 class _Verified:
@@ -69,7 +71,7 @@ class BearerIdentity:
         entry: _Verified | None = call.derived.get(self)
         if entry is None or entry.keys.generation != entry.generation or self._now() >= entry.until:
             return None
-        self._count(entry.principal.provider, Result.CACHED.value)
+        self._count(entry.principal.provider, _CACHED)
         return entry.principal
 
     async def identify(self, call: Call) -> Principal | None:
@@ -83,7 +85,7 @@ class BearerIdentity:
             principal = self._recall(digest)
             if principal is not None:
                 call.note(self, self._verified[digest])
-                self._count(principal.provider, Result.CACHED.value)
+                self._count(principal.provider, _CACHED)
                 return principal
             text = bearer_token(value)
             if text is None:
