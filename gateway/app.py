@@ -22,6 +22,7 @@ from gateway.admission import Admission
 from gateway.advice import advice
 from gateway.config.mistakes import Mistakes
 from gateway.config.watch import Watcher, contents
+from gateway.descriptors import enough_for
 from gateway.doors.admin import AdminDoor
 from gateway.doors.door import DoorSettings
 from gateway.doors.http import HttpDoor
@@ -76,7 +77,8 @@ class Gateway:
             self._serve,
             self._account,
             RequestIds().new,
-            DoorSettings(settings.limits.header, timeouts, settings.listen.trusted_proxies),
+            _door_settings(settings),
+            self._server_tls,
         )
         page = MetricsPage(self._sources())
         self._admin = AdminDoor(
@@ -117,7 +119,7 @@ class Gateway:
 
     async def _open_door(self, at: Listen) -> None:
         with needed(f"listen {endpoint(at.address, at.port)}"):
-            port = await self._door.open(at.address, at.port, self._server_tls)
+            port = await self._door.open(at.address, at.port)
         log.info("gateway.listening address=%s port=%d version=%s", at.address, port, __version__)
 
     # -- what the parts ask
@@ -173,7 +175,11 @@ class Gateway:
                 issuer.issuer: age for issuer, keys in self._now.key_sets.items() if (age := keys.age()) is not None
             },
             certificates=self._certificate_expiries,
-            connections=self._connections,
+            connections=self._door.states,
+            places=lambda: self._door.listener.places,
+            handshake_failures=lambda: self._door.listener.failures,
+            accept_holds=lambda: self._door.listener.holds,
+            bodies=lambda: (self._door.room.taken, self._door.room.limit),
             generation=lambda: self._now.number,
             reload_successful=lambda: self._reload_good,
         )
@@ -184,10 +190,6 @@ class Gateway:
             return {str(path): tls.expiry(path)}
         except (OSError, ValueError):
             return {}  # half-replaced on disk; what is served is what was loaded
-
-    def _connections(self) -> dict[str, int]:
-        active = self._door.active
-        return {"active": active, "idle": len(self._door.connections) - active}
 
     def _lose(self, lines: int) -> None:
         self._tallies.audit_lost += lines
@@ -320,6 +322,12 @@ class Gateway:
         await _first(self._door.empty(), limit=_FAREWELL)
         self._door.drop()
         await _first(self._door.empty(), limit=_FAREWELL)
+
+
+def _door_settings(settings: Settings) -> DoorSettings:
+    limits = settings.limits
+    places = enough_for(limits.connections)
+    return DoorSettings(limits.header, places, limits.bodies, limits.timeouts, settings.listen.trusted_proxies)
 
 
 def _changeable(running: Settings, source: Source) -> tuple[Source, tuple[str, ...]]:

@@ -22,6 +22,7 @@ OPENAI_TYPE: dict[str, str] = {
     "no_backend": "service_unavailable",
     "identity_unavailable": "service_unavailable",
     "shutting_down": "service_unavailable",
+    "overloaded": "service_unavailable",
     "upstream_error": "upstream_error",
     "upstream_timeout": "upstream_error",
     "stream_truncated": "upstream_error",
@@ -40,6 +41,7 @@ ANTHROPIC_TYPE: dict[str, str] = {
     "no_backend": "overloaded_error",
     "identity_unavailable": "overloaded_error",
     "shutting_down": "overloaded_error",
+    "overloaded": "overloaded_error",
 }
 
 

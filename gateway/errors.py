@@ -195,6 +195,13 @@ class UpstreamNonsense(UpstreamBroke):
     """What the backend sent is no HTTP answer."""
 
 
+class Overloaded(Refusal):
+    """A bound that all callers share was reached; nothing was executed, and soon there may be room."""
+
+    code, result = "overloaded", "limited"
+    default = "The gateway holds as much as it can at the moment; send the call again shortly."
+
+
 class UpstreamTimeout(Refusal):
     code, side, result = "upstream_timeout", Side.UPSTREAM, "timeout"
     default = "The backend did not answer in time."
@@ -249,6 +256,7 @@ HTTP_STATUS: dict[str, int] = {
     "no_backend": 503,
     "identity_unavailable": 503,
     "shutting_down": 503,
+    "overloaded": 503,
     "upstream_timeout": 504,
 }
 
@@ -276,5 +284,6 @@ GRPC_CODE: dict[str, int] = {
     "no_backend": 14,
     "identity_unavailable": 14,
     "shutting_down": 14,
+    "overloaded": 14,
     "invalid_api_key": 16,
 }

@@ -15,6 +15,7 @@ import aiohttp
 from yarl import URL
 
 from gateway.call import Fields
+from gateway.descriptors import ran_out
 
 # Hosts of the control plane are the configured ones, so a few hundred; names are asked again after a short while,
 # because a provider or backend that moved must be found without a restart.
@@ -37,7 +38,14 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
 
 
 class FetchFailed(Exception):  # noqa: N818  named for what happened, like the refusals
-    """No usable answer. The text is one line that says why, and holds nothing of the URL, the fields or the answer."""
+    """No usable answer. The text is one line that says why, and holds nothing of the URL, the fields or the answer.
+
+    `ours`: nothing was left here to connect with, which says nothing of the other side.
+    """
+
+    def __init__(self, why: str, *, ours: bool = False) -> None:
+        super().__init__(why)
+        self.ours = ours
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +125,7 @@ class Fetch:
                 answered = tuple((name.lower(), value) for name, value in response.raw_headers)
                 return Fetched(response.status, body, answered)
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise FetchFailed(_reason(error)) from None
+            raise FetchFailed(_reason(error), ours=ran_out(error)) from None
 
 
 def _target(url: str) -> URL:

@@ -23,6 +23,7 @@ from gateway.config.values import (
     Name,
     Net,
     OpenPath,
+    Places,
     Port,
     Prefix,
     Protocol,
@@ -173,6 +174,8 @@ class Timeouts:
 @dataclass(frozen=True, slots=True)
 class Limits:
     header: Bytes = 32 * KIB
+    connections: Places = 10_000
+    bodies: Bytes = 1024 * MIB
     timeouts: Timeouts = Timeouts()
 
 

@@ -30,6 +30,10 @@ class Sources:
     jwks_ages: Callable[[], Mapping[str, float]]
     certificates: Callable[[], Mapping[str, float]]
     connections: Callable[[], Mapping[str, int]]
+    places: Callable[[], int]
+    handshake_failures: Callable[[], Mapping[str, int]]
+    accept_holds: Callable[[], Mapping[str, int]]
+    bodies: Callable[[], tuple[int, int]]
     generation: Callable[[], int]
     reload_successful: Callable[[], bool]
 
@@ -45,6 +49,7 @@ class GatewayCollector(Collector):
         yield from _decisions(self._sources.tallies)
         yield from _backends(self._sources)
         yield from _state(self._sources)
+        yield from _doors(self._sources)
 
 
 def _calls(tallies: Tallies) -> Iterator[Metric]:
@@ -153,7 +158,6 @@ def _state(sources: Sources) -> Iterator[Metric]:
         ("gateway_in_flight_requests", "Calls under way.", "pool", sources.in_flight()),
         ("gateway_jwks_age_seconds", "Since the issuer's keys were last fetched.", "issuer", sources.jwks_ages()),
         ("gateway_certificate_expiry_timestamp_seconds", "When a certificate ends.", "file", sources.certificates()),
-        ("gateway_connections", "Client connections, by state.", "state", sources.connections()),
     ):
         family = GaugeMetricFamily(name, text, labels=(label,))
         for key, value in sorted(values.items()):
@@ -170,6 +174,25 @@ def _state(sources: Sources) -> Iterator[Metric]:
     build = GaugeMetricFamily("gateway_build_info", "Always 1.", labels=("version",))
     build.add_metric((__version__,), 1)
     yield build
+
+
+def _doors(sources: Sources) -> Iterator[Metric]:
+    states = GaugeMetricFamily("gateway_connections", "Client connections, by state.", labels=("state",))
+    for state, count in sorted(sources.connections().items()):
+        states.add_metric((state,), count)
+    yield states
+    yield GaugeMetricFamily("gateway_connections_limit", "Client connections there may be.", value=sources.places())
+    for name, text, counts in (
+        ("gateway_handshake_failures", "TLS handshakes that came to nothing.", sources.handshake_failures()),
+        ("gateway_accept_holds", "Times that new callers were left waiting.", sources.accept_holds()),
+    ):
+        family = CounterMetricFamily(name, text, labels=("reason",))
+        for reason, count in sorted(counts.items()):
+            family.add_metric((reason,), count)
+        yield family
+    taken, limit = sources.bodies()
+    yield GaugeMetricFamily("gateway_request_bodies_bytes", "Request bodies held in memory.", value=taken)
+    yield GaugeMetricFamily("gateway_request_bodies_limit_bytes", "What they may take together.", value=limit)
 
 
 class MetricsPage:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from gateway.config.part import Finding, Part
-from gateway.config.units import duration, is_loopback, same_place, url
+from gateway.config.units import SIZES, duration, is_loopback, same_place, size, url
 from gateway.config.values import BY_POOL
 from gateway.policy.globs import compile_glob
 from gateway.resolve.likeness import Names, likenesses
@@ -175,6 +175,12 @@ def _times(file: Part) -> Iterator[Finding]:
             yield Finding(provider["stale"].path, "stale must not be shorter than refresh: keys would lapse in between")
 
 
+def _bodies(file: Part) -> Iterator[Finding]:
+    bodies = file["limits"]["bodies"]
+    if bodies.read(size, SIZES["GiB"]) < file["listen"]["max_body"].read(size, 64 * SIZES["MiB"]):
+        yield Finding(bodies.path, "bodies must not be less than listen.max_body: the largest could never be read")
+
+
 def _one_port(file: Part) -> Iterator[Finding]:
     listen, management = file["listen"], file["management"]
     ports = (listen["port"].value or 8443, management["port"].value or 9090)
@@ -195,5 +201,6 @@ CHECKS: Final[tuple[Callable[[Part], Iterator[Finding]], ...]] = (
     _group_patterns,
     _backend_tls,
     _times,
+    _bodies,
     _one_port,
 )

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gateway.deadline import Deadline
+from gateway.doors.room import UNCOUNTED, Room, Share
 from gateway.drive import Moment
-from gateway.errors import BadRequest, Refusal, TooLarge
+from gateway.errors import BadRequest, Overloaded, Refusal, TooLarge
 from gateway.exchange import Flow, Sink
 
 # What may wait before anybody reads the body; beyond it the caller is told to wait (TCP backpressure).
@@ -17,6 +19,13 @@ HOLD_LIMIT = 256 * 1024
 
 # What is kept of a streamed body so that it can be sent again when nothing was executed.
 REPLAY_LIMIT = 256 * 1024
+
+# What must come within the limit on silence, or the body's end: who sends a byte now and then is as good as silent. A
+# call's audio, coded for speech, is ten times this within the default limit.
+_PROGRESS = 16 * 1024
+
+# Seconds after which a body that found no room may be sent again: a large one takes about as long to be relayed.
+_AGAIN = 5
 
 # Pieces below the first size are joined up to the second.
 _SMALL = 4 * 1024
@@ -27,12 +36,15 @@ class IncomingBody:
     """Implements `exchange.Body`. The door calls `arrived`, `finished` and `broke_off`; the path reads."""
 
     __slots__ = (
-        "_allow", "_failure", "_flow", "_held", "_limit", "_moment", "_pieces", "_sink", "_small", "complete", "length",
-        "received", "replayable",
+        "_allow", "_due", "_failure", "_flow", "_held", "_limit", "_moment", "_pieces", "_room", "_share", "_sink",
+        "_small", "complete", "length", "received", "replayable",
     )  # fmt: skip
 
-    def __init__(self, length: int | None, flow: Flow, allow: Callable[[], None] | None) -> None:
-        """`flow`: whom to pause when too much waits. `allow`: called once before the first read (100 Continue)."""
+    def __init__(self, length: int | None, flow: Flow, allow: Callable[[], None] | None, room: Room) -> None:
+        """`flow`: whom to pause when too much waits. `allow`: called once before the first read (100 Continue).
+
+        `room`: what is kept of it takes a share of this.
+        """
         self.length = length
         self.received = 0
         self.complete = length == 0
@@ -46,6 +58,9 @@ class IncomingBody:
         self._moment: Moment | None = None
         self._failure: Refusal | None = None
         self._small = bytearray()
+        self._room = room
+        self._share: Share | None = None
+        self._due = 0
 
     # -- the path reads
 
@@ -56,6 +71,8 @@ class IncomingBody:
         if (self.length or 0) > limit or self.received > limit:
             raise TooLarge.beyond(limit)
         if not self.complete and self._failure is None:
+            if not self._room.has(max(self.length or 0, self.received)):
+                raise _no_room()
             self._limit = limit
             self._moment = Moment()
             self._let_in()
@@ -88,7 +105,7 @@ class IncomingBody:
     def leave(self) -> None:
         """Nobody reads on: what still comes is dropped by the door."""
         self._sink = None
-        self._pieces = []
+        self._forget()
 
     # -- the door writes
 
@@ -100,12 +117,17 @@ class IncomingBody:
             return
         if self._failure is not None:
             return
+        room = True
         if self.replayable:
             self._keep(piece)
+            room = self.received <= UNCOUNTED or self._has_room()
         if self._sink is not None:
             self._sink.data(piece)
             self._forget_beyond_replay()
-        elif self._moment is None and self.received > HOLD_LIMIT and not self._held:
+        elif self._moment is not None:
+            if not room:
+                self.broke_off(_no_room())
+        elif not self._held and (self.received > HOLD_LIMIT or not room):
             self._held = True
             self._flow.pause()
 
@@ -127,8 +149,7 @@ class IncomingBody:
         if self.complete or self._failure is not None:
             return
         self._failure = refusal or BadRequest("The request body broke off.")
-        self._pieces = []
-        self.replayable = False
+        self._forget()
         if self._sink is not None:
             self._sink.failed(self._failure)
         if self._moment is not None:
@@ -138,6 +159,23 @@ class IncomingBody:
     def wanted(self) -> bool:
         """True while somebody waits for more of it: the caller's silence then has a limit."""
         return not self.complete and self._failure is None and (self._sink is not None or self._moment is not None)
+
+    def hurry(self, deadline: Deadline, limit: float) -> None:
+        """Put `deadline` off by `limit` seconds, if enough came since the last time."""
+        if self.received >= self._due:
+            self._due = self.received + _PROGRESS
+            deadline.set(limit)
+
+    def _has_room(self) -> bool:
+        """Take room for what is kept. Without it a body that is streamed can still be sent, but not again."""
+        share = self._share
+        if share is None:
+            share = self._share = Share(self._room)
+        if share.grow(self.received):
+            return True
+        if self._sink is not None:
+            self._forget()
+        return False
 
     def _let_in(self) -> None:
         if self._allow is not None and not self.received:
@@ -164,9 +202,13 @@ class IncomingBody:
 
     def _forget_beyond_replay(self) -> None:
         if self.received > REPLAY_LIMIT:
-            self.replayable = False
-            self._pieces = []
-            self._small.clear()
+            self._forget()
+
+    def _forget(self) -> None:
+        self.replayable = False
+        self._pieces = []
+        self._small.clear()
+        self._share = None
 
 
 class WholeBody:
@@ -206,6 +248,9 @@ class WholeBody:
     def leave(self) -> None:
         """Nobody reads on."""
 
+    def hurry(self, deadline: Deadline, limit: float) -> None:
+        """Nothing still comes."""
+
     def broke_off(self, refusal: Refusal | None = None) -> None:
         """It cannot: it is complete."""
 
@@ -218,3 +263,7 @@ class _Still:
 
 
 _STILL = _Still()
+
+
+def _no_room() -> Overloaded:
+    return Overloaded(retry_after=_AGAIN)

@@ -41,7 +41,7 @@ _WRITE_LOW = 64 * 1024
 class ClientConnection(asyncio.Protocol):
     """One caller's connection. Requests are answered one after the other, in order."""
 
-    def __init__(self, door: Door, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, door: Door, loop: asyncio.AbstractEventLoop, peer: str) -> None:
         self._door = door
         self._loop = loop
         self._limits = door.settings.timeouts
@@ -62,7 +62,7 @@ class ClientConnection(asyncio.Protocol):
         self._advancing = self._scheduled = self._closing = self._write_paused = self._in_head = False
         self._transport: asyncio.Transport
         self._reading: Reading
-        self._peer = ""
+        self._peer = peer
 
     # -- asyncio calls these
 
@@ -70,7 +70,6 @@ class ClientConnection(asyncio.Protocol):
         self._transport = transport  # type: ignore[assignment]  # a stream transport, by construction of the server
         self._transport.set_write_buffer_limits(_WRITE_HIGH, _WRITE_LOW)
         self._reading = Reading(self._loop, self._transport, self._left)
-        self._peer = str(transport.get_extra_info("peername")[0])
         self._door.entered(self)
         self._deadline.set(self._limits.header)
 
@@ -114,8 +113,8 @@ class ClientConnection(asyncio.Protocol):
     # -- the reader calls these
 
     def on_request(self, head: RequestHead) -> None:
-        body = IncomingBody(head.length, Hold(self._reading, "body"), self._allow if head.expects_continue else None)
-        self._receiving = body
+        allow = self._allow if head.expects_continue else None
+        self._receiving = body = IncomingBody(head.length, Hold(self._reading, "body"), allow, self._door.room)
         self._queue_up(self._call(head), head, body)
 
     def on_request_again(self, head: RequestHead, content: bytes) -> None:
@@ -186,6 +185,7 @@ class ClientConnection(asyncio.Protocol):
     def answered(self, *, persist: bool) -> None:
         """The current request has its answer. `persist`: another may follow on this connection."""
         incoming, self._current, self._feeder = self._current, None, None
+        self._newest = self._newest if self._queue else None  # a body that was answered holds no memory
         if self._closing:
             return
         if incoming is not None and not incoming.came.complete:
@@ -376,7 +376,7 @@ class ClientConnection(asyncio.Protocol):
         elif current is None:
             self._deadline.set(self._limits.keep_alive)
         elif current.came.wanted:
-            self._deadline.set(self._limits.idle)
+            current.came.hurry(self._deadline, self._limits.idle)
         else:
             self._deadline.clear()
 

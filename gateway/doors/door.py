@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 from gateway.call import Call, Outcome
 from gateway.doors.body import IncomingBody, WholeBody
 from gateway.doors.reply import HttpReply
+from gateway.doors.room import Room
 from gateway.exchange import Exchange, Serve
 from gateway.settings import Network, Timeouts
 
@@ -20,9 +21,11 @@ LINGER = 2.0
 
 @dataclass(frozen=True, slots=True)
 class DoorSettings:
-    """`header`: bytes of a request header."""
+    """`header`: bytes of a request header. `connections`: how many there may be. `bodies`: bytes of all together."""
 
     header: int
+    connections: int
+    bodies: int
     timeouts: Timeouts
     trusted_proxies: tuple[Network, ...]
 
@@ -33,6 +36,7 @@ class Door(Protocol):
     serve: Serve
     settings: DoorSettings
     draining: bool
+    room: Room
 
     def account(self, outcome: Outcome, /) -> None: ...
     def new_id(self) -> str: ...

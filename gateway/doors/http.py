@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
+from itertools import islice
 
 from gateway.call import Outcome
 from gateway.doors.connection import ClientConnection
-from gateway.doors.door import LINGER, DoorSettings
+from gateway.doors.door import DoorSettings
+from gateway.doors.listener import Listener
+from gateway.doors.room import Room
 from gateway.errors import Stopping
 from gateway.exchange import Serve
-
-_BACKLOG = 1024
 
 
 class HttpDoor:
@@ -28,35 +29,65 @@ class HttpDoor:
         account: Callable[[Outcome], None],
         new_id: Callable[[], str],
         settings: DoorSettings,
+        tls: ssl.SSLContext,
     ) -> None:
         """`serve`: the path of a call. `account`: told of requests so malformed that they never became a call."""
         self.serve = serve
         self.account = account
         self.new_id = new_id
         self.settings = settings
+        self.room = Room(settings.bodies)
         self.draining = False
-        self.connections: set[ClientConnection] = set()
+        #: In the order they came.
+        self.connections: dict[ClientConnection, None] = {}
+        self.listener = Listener(self, tls, settings.connections, settings.timeouts.header)
+        self._loop = asyncio.get_running_loop()
         self._emptied = asyncio.Event()
-        self._server: asyncio.Server | None = None
 
     @property
     def active(self) -> int:
         """Connections with a request that is not answered."""
         return sum(connection.busy for connection in self.connections)
 
-    async def open(self, address: str, port: int, tls: ssl.SSLContext) -> int:
+    def states(self) -> dict[str, int]:
+        """How many connections there are in each state."""
+        active = self.active
+        return {"active": active, "idle": len(self.connections) - active, "handshake": self.listener.arriving}
+
+    async def open(self, address: str, port: int) -> int:
         """Listen; the port listened on. Raises `OSError`."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: ClientConnection(self, loop),
-            address,
-            port,
-            ssl=tls,
-            backlog=_BACKLOG,
-            ssl_handshake_timeout=self.settings.timeouts.header,
-            ssl_shutdown_timeout=LINGER,
-        )
-        return int(self._server.sockets[0].getsockname()[1])
+        return await self.listener.open(address, port)
+
+    # -- the listener calls these
+
+    def welcome(self, peer: str) -> ClientConnection:
+        """A connection for a caller from this address."""
+        return ClientConnection(self, self._loop, peer)
+
+    def crowd(self) -> int:
+        """How many connections there are, handshakes aside."""
+        return len(self.connections)
+
+    def make_room(self, count: int) -> None:
+        """Close up to `count` connections on which nothing is under way, the oldest first."""
+        idle = (connection for connection in self.connections if not connection.busy)
+        for connection in tuple(islice(idle, count)):
+            connection.close_if_idle()
+
+    # -- the connections call these
+
+    def entered(self, connection: ClientConnection) -> None:
+        """A connection was let in."""
+        self.connections[connection] = None
+
+    def gone(self, connection: ClientConnection) -> None:
+        """A connection ended."""
+        self.connections.pop(connection, None)
+        self.listener.left()
+        if not self.connections:
+            self._emptied.set()
+
+    # -- the end
 
     def drain(self) -> None:
         """From now on each answer closes its connection; new ones are still taken."""
@@ -65,8 +96,7 @@ class HttpDoor:
     def shut(self) -> None:
         """Listen no more, and close what is idle."""
         self.draining = True
-        if self._server is not None:
-            self._server.close()
+        self.listener.close()
         for connection in tuple(self.connections):
             connection.close_if_idle()
 
@@ -75,16 +105,6 @@ class HttpDoor:
         while self.connections:
             self._emptied.clear()
             await self._emptied.wait()
-
-    def entered(self, connection: ClientConnection) -> None:
-        """A connection was let in."""
-        self.connections.add(connection)
-
-    def gone(self, connection: ClientConnection) -> None:
-        """A connection ended."""
-        self.connections.discard(connection)
-        if not self.connections:
-            self._emptied.set()
 
     def cut(self) -> None:
         """End what is left: no answer looks complete."""

@@ -79,6 +79,8 @@ class Prober:
         """Ask one backend once, and judge what came: at most twice the probe's time-out."""
         check, began = pool.settings.health, self._now()
         seen = await ask(self._fetch, pool.settings, backend)
+        if not seen.server.asked:
+            return
         busy = backend.vitals.last_success >= began - check.interval
         changed = self._judge_models(check, backend, seen.models, busy)
         if self._judge(check, backend, seen, busy):
@@ -103,7 +105,7 @@ class Prober:
     ) -> bool:
         changed = False
         for model, seen in models.items():
-            if seen.slow and busy:
+            if not seen.asked or (seen.slow and busy):
                 continue
             if backend.vitals.model_probed(model, seen.ready, check.fall, check.rise):
                 changed = True

@@ -27,12 +27,16 @@ GRACE = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What one question brought: `ready`; else whether the server `answered`, or was `slow`; `why` for the log."""
+    """What one question brought: `ready`; else whether the server `answered`, or was `slow`; `why` for the log.
+
+    `asked` is False where nothing was left here to ask it with.
+    """
 
     ready: bool
     answered: bool
     slow: bool
     why: str
+    asked: bool = True
 
 
 _SLOW = Seen(ready=False, answered=False, slow=True, why="no answer in time")
@@ -99,5 +103,5 @@ async def _ask(fetch: Fetch, backend: Backend, path: str, timeout: float) -> See
     except TimeoutError:
         return _SLOW
     except FetchFailed as failed:
-        return Seen(ready=False, answered=False, slow=False, why=str(failed))
+        return Seen(ready=False, answered=False, slow=False, why=str(failed), asked=not failed.ours)
     return Seen(200 <= answer.status < 300, answered=True, slow=False, why=f"status {answer.status}")

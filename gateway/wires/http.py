@@ -12,8 +12,9 @@ import socket
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from gateway.descriptors import ran_out
 from gateway.drive import Moment
-from gateway.errors import ConnectFailed
+from gateway.errors import ConnectFailed, Overloaded, Refusal
 from gateway.pools.backends import Backend
 from gateway.seams import Answer, Outbound
 from gateway.wires.connection import Connection, Stale
@@ -106,7 +107,7 @@ class HttpWire:
             self._unsolicited(connection.backend)
 
     async def _connect(self, backend: Backend) -> Connection:
-        """A fresh connection. Raises `ConnectFailed`."""
+        """A fresh connection. Raises `ConnectFailed` or `Overloaded`."""
         attempt = _Attempt()
         self._spawn(self._open(backend, attempt))
         try:
@@ -124,7 +125,7 @@ class HttpWire:
         except Exception as error:  # whatever it was, one call fails and the gateway goes on
             if not isinstance(error, OSError | TimeoutError):  # ssl.SSLError is an OSError
                 log.exception("connect.failed backend=%s", backend.name)
-            attempt.moment.fail(ConnectFailed(detail=f"{backend.name}: {_reason(error)}"))
+            attempt.moment.fail(_refusal(error, f"{backend.name}: {_reason(error)}"))
             return
         if not attempt.wanted:
             connection.close()
@@ -177,6 +178,11 @@ def _may_reuse(outbound: Outbound) -> bool:
         return True
     length = outbound.body.length
     return length is not None and length <= _REUSE_BODY_LIMIT
+
+
+def _refusal(error: Exception, detail: str) -> Refusal:
+    """Where nothing was left to connect with, no backend is at fault."""
+    return Overloaded(detail=detail, retry_after=1) if ran_out(error) else ConnectFailed(detail=detail)
 
 
 def _reason(error: Exception) -> str:

@@ -56,7 +56,11 @@ def filled() -> Sources:
         in_flight=lambda: {"p": 1},
         jwks_ages=lambda: {"https://idp.test": 1.0},
         certificates=lambda: {"tls.crt": 1.0},
-        connections=lambda: {"active": 1, "idle": 1},
+        connections=lambda: {"active": 1, "idle": 1, "handshake": 1},
+        places=lambda: 1,
+        handshake_failures=lambda: {"tls": 1},
+        accept_holds=lambda: {"full": 1},
+        bodies=lambda: (1, 2),
         generation=lambda: 1,
         reload_successful=lambda: True,
     )
@@ -116,4 +120,7 @@ def test_the_page_lists_each_field_of_a_log_line() -> None:
     record = logging.LogRecord("gateway", logging.ERROR, __file__, 1, "text", None, (ValueError, error, None))
     listed = re.search(r"JSON lines on standard error: `([a-z ]+)`, and `(\w+)`", section("The log"))
     assert listed is not None
-    assert [*listed[1].split(), listed[2]] == list(json.loads(JsonLines().format(record)))
+    record.left_out = 1
+    also = re.search(r"has `(\w+)`", section("The log"))
+    assert also is not None
+    assert [*listed[1].split(), listed[2], also[1]] == list(json.loads(JsonLines().format(record)))

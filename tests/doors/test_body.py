@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.deadline import Deadline
 from gateway.doors.body import HOLD_LIMIT, REPLAY_LIMIT, IncomingBody
+from gateway.doors.room import UNCOUNTED, Room
 from gateway.drive import Drive
-from gateway.errors import BadRequest, Refusal, TooLarge
+from gateway.errors import BadRequest, Overloaded, Refusal, TooLarge
 
 
 @dataclass
@@ -27,6 +31,12 @@ class Faucet:
 
     def allow(self) -> None:
         self.story.append("continue")
+
+
+def incoming(
+    length: int | None, flow: Faucet | None = None, allow: Callable[[], None] | None = None, room: Room | None = None
+) -> IncomingBody:
+    return IncomingBody(length, flow or Faucet(), allow, room or Room(1 << 30))
 
 
 @dataclass
@@ -69,7 +79,7 @@ class Reading:
 
 @given(st.lists(st.binary(min_size=1, max_size=50), max_size=10), st.integers(0, 10))
 def test_whole_gives_what_came_before_and_after_it_was_asked_for(pieces: list[bytes], before: int) -> None:
-    body = IncomingBody(None, Faucet(), None)
+    body = incoming(None)
     for piece in pieces[:before]:
         body.arrived(piece)
     reading = Reading(body).begin()
@@ -84,7 +94,7 @@ def test_whole_gives_what_came_before_and_after_it_was_asked_for(pieces: list[by
 @pytest.mark.parametrize("length", [1001, None])
 def test_a_body_beyond_the_limit_is_refused_and_one_at_the_limit_is_not(length: int | None) -> None:
     """M18: the same for an announced length and for chunks, exact at the border."""
-    body = IncomingBody(length, Faucet(), None)
+    body = incoming(length)
     reading = Reading(body).begin()
     if length is None:
         body.arrived(b"x" * 1000)
@@ -92,7 +102,7 @@ def test_a_body_beyond_the_limit_is_refused_and_one_at_the_limit_is_not(length: 
         body.arrived(b"x")
     assert isinstance(reading.refused, TooLarge)
 
-    exact = IncomingBody(1000, Faucet(), None)
+    exact = incoming(1000)
     exact.arrived(b"x" * 1000)
     exact.finished()
     assert Reading(exact).begin().got == b"x" * 1000
@@ -101,7 +111,7 @@ def test_a_body_beyond_the_limit_is_refused_and_one_at_the_limit_is_not(length: 
 def test_the_caller_is_asked_to_go_on_once_and_only_when_somebody_reads() -> None:
     """B024."""
     faucet = Faucet()
-    body = IncomingBody(5, faucet, faucet.allow)
+    body = incoming(5, faucet, faucet.allow)
     assert faucet.story == []
     Reading(body).begin()
     assert faucet.story == ["continue"]
@@ -109,14 +119,14 @@ def test_the_caller_is_asked_to_go_on_once_and_only_when_somebody_reads() -> Non
 
 def test_a_refused_length_is_never_asked_for() -> None:
     faucet = Faucet()
-    Reading(IncomingBody(5000, faucet, faucet.allow)).begin()
+    Reading(incoming(5000, faucet, faucet.allow)).begin()
 
     assert faucet.story == []
 
 
 def test_what_nobody_reads_is_bounded() -> None:
     faucet = Faucet()
-    body = IncomingBody(None, faucet, None)
+    body = incoming(None, faucet)
     body.arrived(b"x" * HOLD_LIMIT)
     assert faucet.story == []
     body.arrived(b"x")
@@ -129,7 +139,7 @@ def test_what_nobody_reads_is_bounded() -> None:
 
 
 def test_a_stream_gets_everything_and_can_be_replayed_while_it_is_small() -> None:
-    body = IncomingBody(10, Faucet(), None)
+    body = incoming(10)
     body.arrived(b"hello")
     first, second = Drain(), Drain()
     body.stream(first, 100)
@@ -142,7 +152,7 @@ def test_a_stream_gets_everything_and_can_be_replayed_while_it_is_small() -> Non
 
 
 def test_a_large_stream_cannot_be_replayed() -> None:
-    body = IncomingBody(None, Faucet(), None)
+    body = incoming(None)
     body.stream(Drain(), REPLAY_LIMIT * 4)
     body.arrived(b"x" * (REPLAY_LIMIT + 1))
 
@@ -150,7 +160,7 @@ def test_a_large_stream_cannot_be_replayed() -> None:
 
 
 def test_a_stream_beyond_its_limit_fails_at_the_sink() -> None:
-    body = IncomingBody(None, Faucet(), None)
+    body = incoming(None)
     drain = Drain()
     body.stream(drain, 10)
     body.arrived(b"x" * 11)
@@ -161,13 +171,13 @@ def test_a_stream_beyond_its_limit_fails_at_the_sink() -> None:
 
 def test_a_body_that_breaks_off_fails_whoever_reads_it() -> None:
     """B027."""
-    whole = IncomingBody(10, Faucet(), None)
+    whole = incoming(10)
     reading = Reading(whole).begin()
     whole.arrived(b"{}")
     whole.broke_off()
     assert isinstance(reading.refused, BadRequest)
 
-    streamed, drain = IncomingBody(10, Faucet(), None), Drain()
+    streamed, drain = incoming(10), Drain()
     streamed.stream(drain, 100)
     streamed.broke_off()
     assert isinstance(drain.refused, BadRequest)
@@ -175,7 +185,7 @@ def test_a_body_that_breaks_off_fails_whoever_reads_it() -> None:
 
 
 def test_a_body_that_broke_off_before_anybody_read_it_is_refused_and_not_waited_for() -> None:
-    body = IncomingBody(None, Faucet(), None)
+    body = incoming(None)
     body.arrived(b"12")
     body.broke_off()
 
@@ -184,7 +194,7 @@ def test_a_body_that_broke_off_before_anybody_read_it_is_refused_and_not_waited_
 
 @pytest.mark.parametrize("came", [b"", b"four", b"sixsix"])
 def test_an_end_before_or_behind_the_announced_length_is_no_end(came: bytes) -> None:
-    body = IncomingBody(5, Faucet(), None)
+    body = incoming(5)
     if came:
         body.arrived(came)
     body.finished()
@@ -195,7 +205,7 @@ def test_an_end_before_or_behind_the_announced_length_is_no_end(came: bytes) -> 
 
 @given(st.lists(st.binary(min_size=1, max_size=3), min_size=1, max_size=300))
 def test_small_pieces_are_joined_and_kept_in_order(pieces: list[bytes]) -> None:
-    body = IncomingBody(None, Faucet(), None)
+    body = incoming(None)
     for piece in pieces:
         body.arrived(piece)
     body.arrived(b"x" * 5000)
@@ -203,3 +213,91 @@ def test_small_pieces_are_joined_and_kept_in_order(pieces: list[bytes]) -> None:
     body.finished()
 
     assert Reading(body, limit=10_000).begin().got == b"".join(pieces) + b"x" * 5000 + b"end"
+
+
+def test_a_body_that_finds_no_room_is_refused_and_may_be_sent_again_while_small_ones_are_read() -> None:
+    room = Room(10 * UNCOUNTED)
+    first = incoming(None, room=room)
+    reading = Reading(first, limit=1 << 30).begin()
+    for _ in range(10):
+        first.arrived(b"x" * UNCOUNTED)
+    second, small = incoming(None, room=room), incoming(UNCOUNTED, room=room)
+    refused, read = Reading(second, limit=1 << 30).begin(), Reading(small, limit=1 << 30).begin()
+    for body in (second, small):
+        body.arrived(b"x" * UNCOUNTED)
+    assert refused.refused is None
+    second.arrived(b"x")
+    small.finished()
+    first.finished()
+    assert isinstance(refused.refused, Overloaded)
+    assert refused.refused.retry_after is not None
+    assert 1 <= refused.refused.retry_after <= 60
+    assert read.got == b"x" * UNCOUNTED
+    assert reading.got == b"x" * 10 * UNCOUNTED
+
+
+def test_a_length_that_finds_no_room_is_refused_before_it_is_asked_for() -> None:
+    faucet, room = Faucet(), Room(10 * UNCOUNTED)
+    assert room.has(UNCOUNTED)
+    reading = Reading(incoming(11 * UNCOUNTED, faucet, faucet.allow, room), limit=1 << 30).begin()
+    assert isinstance(reading.refused, Overloaded)
+    assert faucet.story == []
+
+
+def test_a_stream_that_finds_no_room_goes_on_but_cannot_be_sent_again() -> None:
+    body, drain = incoming(None, room=Room(UNCOUNTED)), Drain()
+    body.stream(drain, 1 << 30)
+    body.arrived(b"x" * UNCOUNTED)
+    assert body.replayable
+    body.arrived(b"y")
+    body.finished()
+    assert not body.replayable
+    assert drain.got == b"x" * UNCOUNTED + b"y"
+    assert drain.ended
+
+
+def test_who_finds_no_room_before_anybody_reads_is_told_to_wait() -> None:
+    faucet = Faucet()
+    body = incoming(None, faucet, room=Room(UNCOUNTED))
+    body.arrived(b"x" * (UNCOUNTED + 1))
+    assert faucet.story == ["pause"]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["piece", "leave", "break", "go"])), max_size=40))
+def test_room_is_taken_by_what_is_held_and_given_back_with_it(story: list[tuple[int, str]]) -> None:
+    room = Room(6 * UNCOUNTED)
+    bodies = {number: incoming(None, room=room) for number in range(4)}
+    for number, what in story:
+        if number not in bodies:
+            continue
+        if what == "piece":
+            bodies[number].arrived(b"x" * UNCOUNTED)
+        elif what == "leave":
+            bodies[number].leave()
+        elif what == "break":
+            bodies[number].broke_off()
+        else:
+            del bodies[number]
+        assert 0 <= room.taken <= room.limit
+        assert room.taken <= sum(body.received for body in bodies.values() if body.replayable)
+    bodies.clear()
+    assert room.taken == 0
+
+
+async def test_a_byte_now_and_then_does_not_put_off_the_limit_on_silence() -> None:
+    """B134."""
+    body, put_off = incoming(None), list[float]()
+
+    class Noted(Deadline):
+        def set(self, seconds: float) -> None:
+            put_off.append(seconds)
+
+    deadline = Noted(asyncio.get_running_loop(), lambda: None)
+    body.hurry(deadline, 60.0)
+    for _ in range(1000):
+        body.arrived(b"x")
+        body.hurry(deadline, 60.0)
+    assert put_off == [60.0]
+    body.arrived(b"x" * 64 * 1024)
+    body.hurry(deadline, 60.0)
+    assert put_off == [60.0, 60.0]

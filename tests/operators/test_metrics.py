@@ -47,6 +47,10 @@ def scrape(tallies: Tallies) -> dict[str, list[tuple[dict[str, str], float]]]:
             jwks_ages=lambda: {"https://idp.test": 3.0},
             certificates=lambda: {"tls.crt": 4.0},
             connections=lambda: {"active": 1, "idle": 2},
+            places=lambda: 10,
+            handshake_failures=dict,
+            accept_holds=dict,
+            bodies=lambda: (0, 1),
             generation=lambda: 7,
             reload_successful=lambda: True,
         )

@@ -54,6 +54,7 @@ class Gateway:
     """A gateway with its own folder. `config` may be changed and written again while it runs.
 
     `overrides` replaces top-level keys of the configuration. With `start=False` nothing runs until `start()`.
+    `under` is a command that runs it, such as `prlimit`.
     """
 
     def __init__(
@@ -65,9 +66,11 @@ class Gateway:
         rules: Rules,
         *,
         start: bool = True,
+        under: Sequence[str] = (),
         **overrides: Any,
     ) -> None:
         self.folder = folder
+        self._under = under
         self.ca = certificates.ca
         self.port, management = free_port(), free_port()
         self.url = f"https://localhost:{self.port}"
@@ -128,7 +131,7 @@ class Gateway:
 
     def launch(self) -> ServerProcess:
         """Run it without waiting."""
-        command: list[str | Path] = [sys.executable, "-m", "gateway", "serve", "--config", self.config_file]
+        command = [*self._under, sys.executable, "-m", "gateway", "serve", "--config", self.config_file]
         process = ServerProcess(command, self.folder, name="gateway", env={"PYTHONWARNINGS": "default"})
         self._processes.append(process)
         return process
