@@ -188,7 +188,7 @@ class Gateway:
         path = self._now.source.settings.listen.tls.certificate
         try:
             return {str(path): tls.expiry(path)}
-        except (OSError, ValueError):
+        except tls.TlsError:
             return {}  # half-replaced on disk; what is served is what was loaded
 
     def _lose(self, lines: int) -> None:

@@ -33,8 +33,9 @@ class Deadline:
         self._at = inf
 
     def close(self) -> None:
-        """No deadline any more, and nothing held by the loop."""
+        """No deadline any more, and nothing held, by the loop or here."""
         self._at = inf
+        self._passed = _nothing
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -55,3 +56,6 @@ class Deadline:
             self._passed()
         else:
             self._arm(self._at)
+
+
+def _nothing() -> None: ...

@@ -46,12 +46,16 @@ class Reading:
     def open(self) -> None:
         """Read, whatever reasons there were."""
         self._reasons.clear()
-        self.close()
+        self._stop_looking()
         if not self._transport.is_closing():
             self._transport.resume_reading()
 
     def close(self) -> None:
-        """Watch no more."""
+        """The connection ended: hold on to nothing."""
+        self._stop_looking()
+        self._transport, self._left = NOWHERE, _nothing
+
+    def _stop_looking(self) -> None:
         if self._look is not None:
             self._look.cancel()
             self._look = None
@@ -63,6 +67,26 @@ class Reading:
             self._left()
         else:
             self._look = self._loop.call_later(_LOOK, self._watch)
+
+
+class _Nowhere(asyncio.Transport):
+    """Where a connection that ended leads: nothing comes from there, and nothing arrives."""
+
+    def is_closing(self) -> bool:
+        return True
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def write(self, data: bytes | bytearray | memoryview) -> None: ...
+    def close(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+NOWHERE: asyncio.Transport = _Nowhere()
+
+
+def _nothing() -> None: ...
 
 
 class Hold:

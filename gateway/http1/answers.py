@@ -127,6 +127,10 @@ class AnswerReader:
         size = _SIZES.get(digits, 0) or (int(digits, 16) if _HEX.fullmatch(digits) else 0)
         return data[end + 2 : -2] if size and len(data) == end + size + 4 else None
 
+    def close(self) -> None:
+        """Nothing more comes. Until then the sink, this and the parser hold each other."""
+        del self._parser, self._sink
+
     def feed(self, data: bytes) -> None:
         """Take bytes. Raises `UpstreamNonsense` for what is no answer; a refusal of the sink comes out as it is."""
         try:

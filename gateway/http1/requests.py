@@ -129,6 +129,10 @@ class RequestReader:
         if self._first is not None and not self.broken:
             self._known = _known(data, self._first)
 
+    def close(self) -> None:
+        """Nothing more comes. Until then the sink, this and the parser hold each other."""
+        del self._parser, self._sink
+
     def _take_known(self, known: _Known, data: bytes) -> int:
         """How many bytes were a whole request with the known head; 0 if they are anything else."""
         if not data.startswith(known.before):

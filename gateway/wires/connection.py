@@ -136,12 +136,15 @@ class Connection(asyncio.Protocol):
         clean = whole and self._state is _State.BUSY and not self._sending and self._broke is None
         if self._answer is not None and not whole:
             self._answer.feeds_from(None)
+        if reader is not None:
+            reader.close()
         if not clean or self._transport.is_closing() or self._loop.time() > self._until:
             self.close()
-            return
-        if self._paused:
+        elif self._paused:
             self._transport.resume_reading()
         self._answer = self._outbound = self._moment = self._reader = self._source = self._chunks = None
+        if self._state is _State.CLOSED:
+            return
         self._paused = self._full = self._whole = False
         self._state = _State.IDLE
         self._used = True
