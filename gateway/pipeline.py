@@ -195,7 +195,7 @@ class Pipeline:
 
     def _refuse(self, exchange: Exchange, outcome: Outcome, refusal: Refusal) -> None:
         outcome.refusal = refusal
-        refusal.__traceback__ = None  # whoever keeps the refusal would keep the whole call
+        refusal.with_traceback(None)  # whoever keeps the refusal would keep the whole call
         if not exchange.reply.started:
             outcome.status = refusal.status
         if isinstance(refusal, ClientGone):

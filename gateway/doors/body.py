@@ -7,11 +7,12 @@ Must not know: HTTP/1.1, models, JSON.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from gateway.deadline import Deadline
 from gateway.doors.room import UNCOUNTED, Room, Share
 from gateway.drive import Moment
-from gateway.errors import BadRequest, Overloaded, Refusal, TooLarge
+from gateway.errors import BadRequest, Overloaded, Refusal, RequestTimeout, TooLarge
 from gateway.exchange import Flow, Sink
 
 # What may wait before anybody reads the body; beyond it the caller is told to wait (TCP backpressure).
@@ -32,6 +33,13 @@ _SMALL = 4 * 1024
 _JOINED = 64 * 1024
 
 
+class Tap(Flow, Protocol):
+    """A flow that knows whether it is held, by anybody and for any reason."""
+
+    @property
+    def held(self) -> bool: ...
+
+
 class IncomingBody:
     """Implements `exchange.Body`. The door calls `arrived`, `finished` and `broke_off`; the path reads."""
 
@@ -40,7 +48,7 @@ class IncomingBody:
         "_small", "complete", "length", "received", "replayable",
     )  # fmt: skip
 
-    def __init__(self, length: int | None, flow: Flow, allow: Callable[[], None] | None, room: Room) -> None:
+    def __init__(self, length: int | None, flow: Tap, allow: Callable[[], None] | None, room: Room) -> None:
         """`flow`: whom to pause when too much waits. `allow`: called once before the first read (100 Continue).
 
         `room`: what is kept of it takes a share of this.
@@ -166,6 +174,13 @@ class IncomingBody:
             self._due = self.received + _PROGRESS
             deadline.set(limit)
 
+    def late(self, deadline: Deadline, limit: float) -> None:
+        """The deadline has passed. While nobody reads it is not the caller who is slow, and the backend has its own."""
+        if self._flow.held:
+            deadline.set(limit)
+        else:
+            self.broke_off(RequestTimeout())
+
     def _has_room(self) -> bool:
         """Take room for what is kept. Without it a body that is streamed can still be sent, but not again."""
         share = self._share
@@ -250,6 +265,9 @@ class WholeBody:
 
     def hurry(self, deadline: Deadline, limit: float) -> None:
         """Nothing still comes."""
+
+    def late(self, deadline: Deadline, limit: float) -> None:
+        """Nothing is waited for."""
 
     def broke_off(self, refusal: Refusal | None = None) -> None:
         """It cannot: it is complete."""

@@ -13,7 +13,7 @@ from collections import deque
 from gateway.call import Call, Channel, Dialect, Outcome
 from gateway.deadline import Deadline
 from gateway.doors.body import IncomingBody, WholeBody
-from gateway.doors.door import LINGER, Door, Incoming
+from gateway.doors.door import LINGER, WRITE_HIGH, WRITE_LOW, Door, Incoming
 from gateway.doors.reading import NOWHERE, Hold, Reading
 from gateway.doors.reply import HttpReply
 from gateway.drive import Drive
@@ -32,10 +32,6 @@ _STRIDE = 16 * 1024
 
 # Requests answered on one connection before others have their turn.
 _TURN = 8
-
-# What an answer may pile up before the backend is told to wait: the caller's window, not the whole answer.
-_WRITE_HIGH = 256 * 1024
-_WRITE_LOW = 64 * 1024
 
 
 class ClientConnection(asyncio.Protocol):
@@ -65,7 +61,7 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]  # a stream transport, by construction of the server
-        self._transport.set_write_buffer_limits(_WRITE_HIGH, _WRITE_LOW)
+        self._transport.set_write_buffer_limits(WRITE_HIGH, WRITE_LOW)
         self._reading = Reading(self._loop, self._transport, self._left)
         self._reader = RequestReader(self, self._door.settings.header)
         self._deadline = Deadline(self._loop, self._late)
@@ -221,6 +217,10 @@ class ClientConnection(asyncio.Protocol):
     def busy(self) -> bool:
         """True while a request is not answered."""
         return bool(self._current or self._queue or self._unread or self._reader.begun)
+
+    @property
+    def kept(self) -> bool:  # for another request
+        return self._last is not None and not self.busy
 
     def close_if_idle(self) -> None:
         if not self.busy and not self._closing:
@@ -391,7 +391,7 @@ class ClientConnection(asyncio.Protocol):
         elif self._closing:
             self._transport.abort()
         elif self._current is not None:
-            self._current.came.broke_off(RequestTimeout())
+            self._current.came.late(self._deadline, self._limits.idle)
         elif self._reader.in_head:
             self._refuse_rest(RequestTimeout())
             self._advance()

@@ -18,6 +18,10 @@ from gateway.settings import Network, Timeouts
 # How long a refused caller may go on sending before the connection is closed under it: time to read the refusal.
 LINGER = 2.0
 
+# What an answer may pile up before the backend is told to wait: the caller's window, not the whole answer.
+WRITE_HIGH: Final = 256 * 1024
+WRITE_LOW: Final = 64 * 1024
+
 
 @dataclass(frozen=True, slots=True)
 class DoorSettings:

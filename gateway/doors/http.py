@@ -69,9 +69,9 @@ class HttpDoor:
         return len(self.connections)
 
     def make_room(self, count: int) -> None:
-        """Close up to `count` connections on which nothing is under way, the oldest first."""
-        idle = (connection for connection in self.connections if not connection.busy)
-        for connection in tuple(islice(idle, count)):
+        """Close up to `count` connections that are only kept for another request, the oldest first."""
+        kept = (connection for connection in self.connections if connection.kept)
+        for connection in tuple(islice(kept, count)):
             connection.close_if_idle()
 
     # -- the connections call these

@@ -45,7 +45,7 @@ class House(Protocol):
         ...
 
     def make_room(self, count: int) -> None:
-        """Begin to close up to `count` connections on which nothing is under way."""
+        """Begin to close up to `count` connections that are only kept for another request."""
         ...
 
 

@@ -29,6 +29,11 @@ class Reading:
         self._reasons: set[str] = set()
         self._look: asyncio.TimerHandle | None = None
 
+    @property
+    def held(self) -> bool:
+        """True while anybody has a reason."""
+        return bool(self._reasons)
+
     def hold(self, reason: str) -> None:
         """Do not read while `reason` stands."""
         if not self._reasons and not self._transport.is_closing():
@@ -97,6 +102,10 @@ class Hold:
     def __init__(self, reading: Reading, reason: str) -> None:
         self._reading = reading
         self._reason = reason
+
+    @property
+    def held(self) -> bool:
+        return self._reading.held
 
     def pause(self) -> None:
         self._reading.hold(self._reason)

@@ -22,6 +22,7 @@ class Faucet:
     """The connection's flow: how often it was told to wait and to go on."""
 
     story: list[str] = field(default_factory=list)
+    held: bool = False
 
     def pause(self) -> None:
         self.story.append("pause")

@@ -161,6 +161,23 @@ def test_a_caller_who_resets_an_upload_that_is_held_back_is_noticed(start_gatewa
         wait_until(lambda: [call["status"] for call in gateway.audit()][-1:] == [499], 5, "the audit line")
 
 
+def test_a_backend_that_takes_nothing_of_an_upload_is_not_the_callers_fault(
+    start_gateway: StartGateway, token: Token
+) -> None:
+    """However patient callers have to be: it is the backend's silence that ends the call."""
+    timeouts = {"idle": "300ms", "first_byte": "2s", "pre_stop": "200ms"}
+    with deaf_backend() as url:
+        gateway = start_gateway([kserve(url)], limits={"timeouts": timeouts})
+        gateway.backends_up("triton", 1)
+        with raw(port_of(gateway), gateway.ca, limit=1) as line:
+            line.sendall(head(token("alice"), "/v2/models/open/infer", "Content-Length: 60000000"))
+            with pytest.raises(TimeoutError):
+                send_often(line, bytes(65536))
+            line.settimeout(30)
+            assert line.recv(12) == b"HTTP/1.1 504"
+    assert gateway.metric("gateway_backend_failures_total", pool="triton", reason="first_byte") == 1
+
+
 def test_each_of_many_pipelined_requests_is_answered_in_order(
     start_gateway: StartGateway, stub: Stub, token: Token
 ) -> None:

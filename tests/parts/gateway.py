@@ -131,7 +131,15 @@ class Gateway:
 
     def launch(self) -> ServerProcess:
         """Run it without waiting."""
-        command = [*self._under, sys.executable, "-m", "gateway", "serve", "--config", self.config_file]
+        command: list[str | Path] = [
+            *self._under,
+            sys.executable,
+            "-m",
+            "gateway",
+            "serve",
+            "--config",
+            self.config_file,
+        ]
         process = ServerProcess(command, self.folder, name="gateway", env={"PYTHONWARNINGS": "default"})
         self._processes.append(process)
         return process
