@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import signal
+import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
 from tests.conftest import StartGateway, Token
 from tests.parts import scripts
-from tests.parts.client import streaming
+from tests.parts.client import connection, prepared, raw, streaming, whole
 from tests.parts.gateway import Gateway, pool
 from tests.parts.process import listens, wait_until
 from tests.parts.stub import Stub
@@ -99,3 +101,76 @@ def test_the_port_is_free_again_for_the_next_one(start_gateway: StartGateway, st
     gateway.backends_up("nim", 1)
     assert gateway.ask("POST", CHAT, body={"model": "m"}, token=token("alice")).status == 200
     assert gateway.stop() == 0
+
+
+def test_calls_on_new_and_kept_connections_are_all_served_until_the_port_closes_and_streams_after_it(
+    start_gateway: StartGateway, stub: Stub, token: Token
+) -> None:
+    """B132: SIGINT as well; the whole takes no longer than was allowed."""
+    stub.say(
+        lambda request: scripts.sse(scripts.events(40), every=0.1) if b"stream" in request.body else scripts.sized()
+    )
+    gateway = start_gateway([pool("nim", ["m"], stub.url)], **draining(pre_stop="1500ms", drain="30s"))
+    gateway.backends_up("nim", 1)
+    alice, kept, closing = token("alice"), connection(gateway.url, gateway.ca), list[str]()
+    body, lines = prepared({"model": "m"}, None, alice)
+
+    def on_the_kept_one() -> int:
+        kept.request("POST", CHAT, body, lines)
+        answer = whole(kept.getresponse())
+        closing.append((answer["connection"] or "").lower())
+        return answer.status
+
+    with ExitStack() as stack:
+        stack.callback(kept.close)
+        streams = [
+            stack.enter_context(streaming(gateway.url, "POST", CHAT, body=STREAM, token=alice, ca=gateway.ca))
+            for _ in range(8)
+        ]
+        received = [stream.next() for stream in streams]
+        assert on_the_kept_one() == 200
+        gateway.process.signal(signal.SIGINT)
+        wait_until(lambda: gateway.readiness() == 503, 1, "the gateway being unready")
+        for _ in range(5):
+            assert on_the_kept_one() == 200  # on a new connection from the second on, since each is the last
+            assert gateway.ask("POST", CHAT, body={"model": "m"}, token=alice).status == 200
+        assert closing == ["", *["close"] * 5]
+        wait_until(lambda: not listens(gateway.port), 10, "the port being closed")
+        for stream, begun in zip(streams, received, strict=True):
+            assert (begun + stream.rest()).endswith(b"data: [DONE]\n\n")
+            assert not stream.cut
+    assert gateway.process.wait(10) == 0
+
+
+def test_idle_connections_and_handshakes_do_not_hold_up_the_end_and_a_stream_goes_on(
+    start_gateway: StartGateway, stub: Stub, token: Token
+) -> None:
+    """B133."""
+    stub.say(scripts.sse(scripts.events(30), every=0.1))
+    gateway = start_gateway([pool("nim", ["m"], stub.url)], **draining(pre_stop="100ms", drain="60s"))
+    gateway.backends_up("nim", 1)
+    with ExitStack() as stack:
+        idle = [connection(gateway.url, gateway.ca) for _ in range(5)]
+        for line in idle:
+            stack.callback(line.close)
+            line.request("GET", "/v1/health/live")
+            assert whole(line.getresponse()).status == 200
+        silent = [stack.enter_context(raw(gateway.port, ca)) for ca in (None, gateway.ca)]
+        stream = stack.enter_context(
+            streaming(gateway.url, "POST", CHAT, body=STREAM, token=token("alice"), ca=gateway.ca)
+        )
+        received = stream.next()
+        gateway.process.signal(signal.SIGTERM)
+        for end in (*silent, *(line.sock for line in idle)):
+            assert isinstance(end, socket.socket)
+            assert ended(end)
+        assert (received + stream.rest()).endswith(b"data: [DONE]\n\n")
+    assert gateway.process.wait(5) == 0
+
+
+def ended(line: socket.socket) -> bool:
+    """Nothing more comes."""
+    try:
+        return line.recv(1) == b""
+    except ConnectionError:
+        return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import StartGateway
-from tests.parts.gateway import Gateway, oidc, pool
+from tests.parts.gateway import Gateway, allow, oidc, pool
 from tests.parts.process import ROOT, free_port, wait_until
 from tests.parts.stub import Stub
 
@@ -35,6 +36,21 @@ def test_it_serves_within_two_seconds_with_every_backend_and_provider_down(start
         assert gateway.ask("POST", "/v1/chat/completions", body={"model": "m0"}, token="x").status == 401
         gateway.process.kill()
     assert min(times) < 2.0, times
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("reached", ["_yaml", "uvloop"])
+def test_a_gateway_that_is_stopped_while_it_starts_ends_well(
+    start_gateway: StartGateway, number: signal.Signals, reached: str
+) -> None:
+    """B132: wherever it is just then; the names are of libraries that are loaded one after the other."""
+    gateway = start_gateway([pool("nim", ["m"], "http://127.0.0.1:1")], start=False)
+    process = gateway.launch()
+    loaded = Path(f"/proc/{process.pid}/maps")
+    wait_until(lambda: reached in loaded.read_text(), 30, f"{reached} being loaded")
+    process.signal(signal.SIGHUP)  # which must not end it
+    process.signal(number)
+    assert process.wait() == 0
 
 
 def test_an_idle_gateway_stays_small(start_gateway: StartGateway) -> None:
@@ -95,6 +111,18 @@ def test_mistakes_in_policies_and_certificates_are_told_as_well(good: Gateway, c
     assert "rules.yaml:" in done.stderr
     assert "absent.crt" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["check", "serve"])
+def test_what_comes_later_is_refused_and_not_left_out(good: Gateway, command: str) -> None:
+    """B129: workers that would share numbers; B137: limits that would count nothing."""
+    good.config["workers"] = 4
+    good.write_config()
+    good.write_rules([allow("limited", ["m"], limits={"concurrent": 4})])
+    done = run(command, "--config", good.config_file)
+    assert done.returncode == 2
+    assert "more than one worker is not built yet" in done.stderr
+    assert "'limits' comes with a later version" in done.stderr
 
 
 def test_no_rule_at_all_refuses_to_start(good: Gateway) -> None:
