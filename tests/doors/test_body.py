@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
+from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from gateway.deadline import Deadline
 from gateway.doors.body import HOLD_LIMIT, REPLAY_LIMIT, IncomingBody
 from gateway.doors.room import UNCOUNTED, Room
 from gateway.drive import Drive
-from gateway.errors import BadRequest, Overloaded, Refusal, TooLarge
+from gateway.errors import BadRequest, Overloaded, Refusal, RequestTimeout, TooLarge
 
 
 @dataclass
@@ -285,20 +286,50 @@ def test_room_is_taken_by_what_is_held_and_given_back_with_it(story: list[tuple[
     assert room.taken == 0
 
 
-async def test_a_byte_now_and_then_does_not_put_off_the_limit_on_silence() -> None:
+class Loop:
+    """As much of one as a deadline needs; its time is moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.timers: list[tuple[float, Callable[[], None]]] = []
+
+    def time(self) -> float:
+        return self.now
+
+    def call_at(self, when: float, call: Callable[[], None]) -> Loop:
+        self.timers.append((when, call))
+        return self
+
+    def cancel(self) -> None:
+        self.timers.clear()
+
+    def move_to(self, when: float) -> None:
+        self.now = when
+        due = [call for at, call in self.timers if at <= when]
+        self.timers = [(at, call) for at, call in self.timers if at > when]
+        for call in due:
+            call()
+
+
+@pytest.mark.parametrize(("piece", "refused"), [(1, True), (1024, False)])
+def test_a_byte_now_and_then_does_not_put_off_the_limit_on_silence(piece: int, *, refused: bool) -> None:
     """B134."""
-    body, put_off = incoming(None), list[float]()
-
-    class Noted(Deadline):
-        def set(self, seconds: float) -> None:
-            put_off.append(seconds)
-
-    deadline = Noted(asyncio.get_running_loop(), lambda: None)
+    body, loop, passed = incoming(None), Loop(), list[float]()
+    deadline = Deadline(cast("AbstractEventLoop", loop), lambda: passed.append(loop.now))
     body.hurry(deadline, 60.0)
-    for _ in range(1000):
-        body.arrived(b"x")
+    for second in range(1, 200):
+        body.arrived(b"x" * piece)
         body.hurry(deadline, 60.0)
-    assert put_off == [60.0]
-    body.arrived(b"x" * 64 * 1024)
-    body.hurry(deadline, 60.0)
-    assert put_off == [60.0, 60.0]
+        loop.move_to(float(second))
+    assert passed == ([60.0] if refused else [])
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_a_caller_is_late_only_while_he_is_listened_to(*, held: bool) -> None:
+    """B134."""
+    body, loop = incoming(None, Faucet(held=held)), Loop()
+    drain = Drain()
+    body.stream(drain, 1 << 30)
+    body.late(Deadline(cast("AbstractEventLoop", loop), lambda: None), 60.0)
+    assert isinstance(drain.refused, RequestTimeout) is not held
+    assert bool(loop.timers) is held

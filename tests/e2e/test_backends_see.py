@@ -28,6 +28,15 @@ FORGED = {
     "X-Hop": "1",
     "Proxy-Authorization": "Basic cm9vdDpyb290",
     "X-Kept": "1",
+    "X-Forwarded-Client-Cert": 'Hash=1;Subject="CN=root"',
+    "X-SSL-Client-Verify": "SUCCESS",
+    "SSL-Client-Subject-DN": "CN=root",
+    "Client-Cert": ":MIIB:",
+    "Client-Cert-Chain": ":MIIB:",
+    "X_Forwarded_Client_Cert": "Hash=1",
+    "X_SSL_Client_Verify": "SUCCESS",
+    "SSL_Client_Subject_DN": "CN=root",
+    "Client_Cert": ":MIIB:",
 }
 
 
@@ -48,7 +57,11 @@ def call(gateway: Gateway, stub: Stub, token: str) -> Request:
 def test_credentials_cookies_and_forged_identities_stay_outside(
     start_gateway: StartGateway, stub: Stub, token: Token
 ) -> None:
-    got = call(start_gateway([pool("nim", ["m"], stub.url)]), stub, token("alice"))
+    """B113 among them: certificates that nobody showed."""
+    gateway = start_gateway([pool("nim", ["m"], stub.url)])
+    got = call(gateway, stub, token("alice"))
+    for word in (b"cn=root", b"miib", b"success", b"client-cert", b"client_cert", b"ssl"):
+        assert word not in got.head.lower()
     for name in ("authorization", "cookie", "proxy-authorization", "x-forwarded-user", "x-hop", "x-gateway-subject"):
         assert got.values(name) == [], name
     assert token("alice").encode() not in got.head

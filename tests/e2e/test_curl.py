@@ -6,6 +6,8 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import Token
 from tests.e2e.conftest import TINY
 from tests.parts.gateway import Gateway
@@ -69,6 +71,14 @@ def test_old_http_gets_an_answer_too(gateway: Gateway, token: Token) -> None:
     assert status == 200
 
 
+@pytest.mark.parametrize("version", ["--http2", "--http2-prior-knowledge", "--http1.1", "--no-alpn"])
+def test_a_caller_who_would_rather_speak_http_2_gets_an_answer(gateway: Gateway, token: Token, version: str) -> None:
+    """B114, B143: ALPN settles on HTTP/1.1; over TLS, prior knowledge is about what is offered there."""
+    status, _ = curl(gateway, "/v1/models", version, token=token("alice"))
+    assert status == 200
+
+
 def test_old_tls_is_refused(gateway: Gateway) -> None:
+    """B114."""
     command = ["curl", "-sS", "--cacert", str(gateway.ca), "--tls-max", "1.1", f"{gateway.url}/v1/health/live"]
     assert subprocess.run(command, check=False, capture_output=True, timeout=60).returncode == 35

@@ -75,8 +75,8 @@ def in_turn(*scripts: Script) -> Choice:
 class Stub:
     """A backend on a loopback port until `stop` (or the end of a `with` block).
 
-    Health probes are answered as `healthy` says; they are kept in `probes`, all else in `requests`. `left_over`: what
-    came on a connection behind its last request and was not even a head.
+    Health probes are answered as `healthy` says, those of targets in `unready` never well; they are kept in `probes`,
+    all else in `requests`. `left_over`: what came on a connection behind its last request and was not even a head.
     """
 
     def __init__(
@@ -91,6 +91,7 @@ class Stub:
         self.healthy = True
         #: Answer so as soon as the head of a request is there, and read no further.
         self.early: Script | None = None
+        self.unready: set[str] = set()
         self.probes: list[Request] = []
         self.requests: list[Request] = []
         self.left_over: list[bytes] = []
@@ -183,7 +184,8 @@ class Stub:
         if self.early is not None and not probe:
             return await _play(self.early, request, connection)
         await _read_body(connection.reader, request)
-        script = sized(b"{}", 200 if self.healthy else 503) if probe else self.answer(request)
+        well = self.healthy and request.target not in self.unready
+        script = sized(b"{}", 200 if well else 503) if probe else self.answer(request)
         request.complete = True
         return await _play(script, request, connection)
 
