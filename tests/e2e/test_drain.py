@@ -147,7 +147,8 @@ def test_idle_connections_and_handshakes_do_not_hold_up_the_end_and_a_stream_goe
 ) -> None:
     """B133."""
     stub.say(scripts.sse(scripts.events(30), every=0.1))
-    gateway = start_gateway([pool("nim", ["m"], stub.url)], **draining(pre_stop="100ms", drain="60s"))
+    timeouts = {"header": "5m", "keep_alive": "5m", "pre_stop": "100ms", "drain": "60s"}
+    gateway = start_gateway([pool("nim", ["m"], stub.url)], limits={"timeouts": timeouts})
     gateway.backends_up("nim", 1)
     with ExitStack() as stack:
         idle = [connection(gateway.url, gateway.ca) for _ in range(5)]
@@ -155,7 +156,7 @@ def test_idle_connections_and_handshakes_do_not_hold_up_the_end_and_a_stream_goe
             stack.callback(line.close)
             line.request("GET", "/v1/health/live")
             assert whole(line.getresponse()).status == 200
-        silent = [stack.enter_context(raw(gateway.port, ca)) for ca in (None, gateway.ca)]
+        silent = [stack.enter_context(raw(gateway.port, ca, limit=20)) for ca in (None, gateway.ca)]
         stream = stack.enter_context(
             streaming(gateway.url, "POST", CHAT, body=STREAM, token=token("alice"), ca=gateway.ca)
         )

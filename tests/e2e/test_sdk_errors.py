@@ -26,7 +26,7 @@ FAULTS: dict[bytes, scripts.Script] = {
     b"m-broken": (Then.CLOSE,),
     b"m-silent": (Then.WAIT,),
     b"m-nonsense": (b"nonsense\r\n\r\n", Then.CLOSE),
-    b"m-limited": scripts.sized(b'{"error":{"message":"slow down"}}', 429, "Retry-After: 1"),
+    b"m-limited": scripts.sized(b'{"error":{"message":"slow down"}}', 429, "Retry-After: 1", "Connection: close"),
     b"m-cut": scripts.sse(scripts.events(3)[:2], end=(Then.RESET,)),
 }
 WHOLE = {
@@ -40,7 +40,8 @@ def answer(request: Request) -> scripts.Script:
     for name, script in FAULTS.items():
         if b'"' + name + b'"' in request.body:
             return script
-    return scripts.sized(SPOKEN if "audio" in request.target else json.dumps(WHOLE).encode())
+    # No connection is kept: a call that breaks on a kept one is sent again on another, which is not counted here.
+    return scripts.sized(SPOKEN if "audio" in request.target else json.dumps(WHOLE).encode(), 200, "Connection: close")
 
 
 @pytest.fixture(scope="module")

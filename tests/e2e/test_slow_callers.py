@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import StartGateway, Token
 from tests.e2e.slow import SlowCallers, connections, slow_callers, while_dawdling
 from tests.parts import scripts
-from tests.parts.client import connection, prepared, raw, whole
+from tests.parts.client import connection, prepared, raw, streaming, whole
 from tests.parts.gateway import Gateway, pool
 from tests.parts.process import wait_until
 from tests.parts.stub import Request, Stub
@@ -137,7 +137,7 @@ def test_bodies_of_all_callers_together_are_bounded_and_small_ones_have_their_pl
     wait_until(lambda: taken(gateway) == 0, 10, "room being given back")
 
 
-def test_a_connection_that_is_kept_holds_nothing_of_the_body_that_was_answered(
+def test_neither_a_connection_that_is_kept_nor_a_caller_who_left_holds_anything_of_a_body(
     start_gateway: StartGateway, stub: Stub, token: Token
 ) -> None:
     gateway = bounded(start_gateway, stub)
@@ -149,3 +149,11 @@ def test_a_connection_that_is_kept_holds_nothing_of_the_body_that_was_answered(
         assert whole(line.getresponse()).status == 200
         wait_until(lambda: taken(gateway) == 0, 10, "room being given back")
     line.close()
+    body = {"model": "m", "prompt": "slowly" + "x" * 4 * MIB}
+    for _ in range(3):
+        with streaming(
+            gateway.url, "POST", "/v1/completions", body=body, token=token("alice"), ca=gateway.ca
+        ) as answer:
+            assert taken(gateway) > 4 * MIB
+            answer.leave()
+        wait_until(lambda: taken(gateway) == 0, 10, "room being given back")
