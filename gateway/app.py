@@ -180,6 +180,8 @@ class Gateway:
             handshake_failures=lambda: self._door.listener.failures,
             accept_holds=lambda: self._door.listener.holds,
             bodies=lambda: (self._door.room.taken, self._door.room.limit),
+            cache_entries=self._cache_entries,
+            tasks=lambda: len(asyncio.all_tasks()),
             generation=lambda: self._now.number,
             reload_successful=lambda: self._reload_good,
         )
@@ -190,6 +192,9 @@ class Gateway:
             return {str(path): tls.expiry(path)}
         except tls.TlsError:
             return {}  # half-replaced on disk; what is served is what was loaded
+
+    def _cache_entries(self) -> dict[str, int]:
+        return self._now.cache_entries()
 
     def _lose(self, lines: int) -> None:
         self._tallies.audit_lost += lines

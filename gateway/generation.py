@@ -124,7 +124,12 @@ class Generation:
     pools: tuple[Pool, ...]
     key_sets: Mapping[OidcIssuer, KeySet]
     policy: Policy
+    bearer: BearerIdentity
     pipeline: Pipeline
+
+    def cache_entries(self) -> dict[str, int]:
+        """How much is remembered of what callers showed and asked for."""
+        return {"tokens": self.bearer.entries, "decisions": self.policy.entries}
 
 
 def build(source: Source, lasting: Lasting, previous: Generation | None) -> Generation:
@@ -153,7 +158,7 @@ def _build(source: Source, lasting: Lasting, previous: Generation | None) -> Gen
         tallies=lasting.tallies,
         timeouts=settings.limits.timeouts,
     )
-    return Generation(previous.number + 1 if previous else 1, source, pools, key_sets, policy, pipeline)
+    return Generation(previous.number + 1 if previous else 1, source, pools, key_sets, policy, bearer, pipeline)
 
 
 def _key_sets(settings: Settings, fetch: Fetch, previous: Generation | None) -> dict[OidcIssuer, KeySet]:

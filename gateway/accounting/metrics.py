@@ -34,6 +34,8 @@ class Sources:
     handshake_failures: Callable[[], Mapping[str, int]]
     accept_holds: Callable[[], Mapping[str, int]]
     bodies: Callable[[], tuple[int, int]]
+    cache_entries: Callable[[], Mapping[str, int]]
+    tasks: Callable[[], int]
     generation: Callable[[], int]
     reload_successful: Callable[[], bool]
 
@@ -158,11 +160,13 @@ def _state(sources: Sources) -> Iterator[Metric]:
         ("gateway_in_flight_requests", "Calls under way.", "pool", sources.in_flight()),
         ("gateway_jwks_age_seconds", "Since the issuer's keys were last fetched.", "issuer", sources.jwks_ages()),
         ("gateway_certificate_expiry_timestamp_seconds", "When a certificate ends.", "file", sources.certificates()),
+        ("gateway_cache_entries", "What is remembered, by cache; each is bounded.", "cache", sources.cache_entries()),
     ):
         family = GaugeMetricFamily(name, text, labels=(label,))
         for key, value in sorted(values.items()):
             family.add_metric((key,), value)
         yield family
+    yield GaugeMetricFamily("gateway_tasks", "Tasks on the event loop.", value=sources.tasks())
     yield GaugeMetricFamily(
         "gateway_config_generation", "Rises with each reload that took.", value=sources.generation()
     )

@@ -66,6 +66,11 @@ class BearerIdentity:
         self._verified: OrderedDict[bytes, _Verified] = OrderedDict()
         self._names = 0
 
+    @property
+    def entries(self) -> int:
+        """Tokens remembered."""
+        return len(self._verified)
+
     def recall(self, call: Call) -> Principal | None:
         """The caller of a head that held a moment ago, if its token still holds."""
         entry: _Verified | None = call.derived.get(self)

@@ -224,6 +224,11 @@ class Policy:
             refusal.rule = outcome.rule.id
         raise refusal
 
+    @property
+    def entries(self) -> int:
+        """Decisions remembered."""
+        return len(self._decided)
+
     def may(self, principal: Principal, model: ModelRef) -> bool:
         """Whether `authorize` would give a grant."""
         return isinstance(self._outcome(principal, model), Grant)

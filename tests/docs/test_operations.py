@@ -61,6 +61,8 @@ def filled() -> Sources:
         handshake_failures=lambda: {"tls": 1},
         accept_holds=lambda: {"full": 1},
         bodies=lambda: (1, 2),
+        cache_entries=lambda: {"tokens": 1, "decisions": 1},
+        tasks=lambda: 1,
         generation=lambda: 1,
         reload_successful=lambda: True,
     )

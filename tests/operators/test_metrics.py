@@ -33,6 +33,8 @@ CONTRACT = {
     "gateway_config_reloads_total": {"result"},
     "gateway_certificate_expiry_timestamp_seconds": {"file"},
     "gateway_connections": {"state"},
+    "gateway_cache_entries": {"cache"},
+    "gateway_tasks": set(),
     "gateway_build_info": {"version"},
 }
 
@@ -51,6 +53,8 @@ def scrape(tallies: Tallies) -> dict[str, list[tuple[dict[str, str], float]]]:
             handshake_failures=dict,
             accept_holds=dict,
             bodies=lambda: (0, 1),
+            cache_entries=lambda: {"tokens": 5, "decisions": 6},
+            tasks=lambda: 8,
             generation=lambda: 7,
             reload_successful=lambda: True,
         )
