@@ -26,7 +26,12 @@ class Moment:
         if not self._fired:
             yield self
         if self._error is not None:
-            raise self._error
+            raise self._given(self._error)
+
+    def _given(self, error: BaseException) -> BaseException:
+        """The error, kept here no longer: its traceback holds whoever awaited, who would hold it in turn."""
+        self._error = None
+        return error
 
     @property
     def fired(self) -> bool:

@@ -194,8 +194,9 @@ class Pipeline:
         return crossing
 
     def _refuse(self, exchange: Exchange, outcome: Outcome, refusal: Refusal) -> None:
+        # Its traceback holds the frames of this call, and they hold the outcome: all would wait for the collector.
+        refusal.__traceback__ = refusal.__context__ = None
         outcome.refusal = refusal
-        refusal.with_traceback(None)  # whoever keeps the refusal would keep the whole call
         if not exchange.reply.started:
             outcome.status = refusal.status
         if isinstance(refusal, ClientGone):

@@ -23,8 +23,7 @@ from gateway.headers import client_address
 from gateway.http1 import heads
 from gateway.http1.requests import UNREADABLE, RequestHead, RequestReader
 
-# Requests that may wait on one connection behind the one being answered (RFC 9112 §9.3.2). What came with them is kept
-# unread until they are answered.
+# Requests that may wait behind the one being answered (RFC 9112 §9.3.2); what came with them is kept unread meanwhile.
 _PIPELINE_LIMIT = 16
 
 # Bytes given to the reader at once where requests may begin: room for most whole requests, not for thousands of them.
@@ -87,7 +86,8 @@ class ClientConnection(asyncio.Protocol):
         # Nothing of it may wait for the collector, which looks seldom: a TLS connection takes 50 KiB.
         for part in (self._deadline, self._reading, self._reader):
             part.close()
-        self._transport, self._receiving, self._newest = NOWHERE, None, None
+        self._transport = NOWHERE
+        self._refusal = self._newest = self._drive = self._feeder = self._receiving = None
 
     def pause_writing(self) -> None:
         self._write_paused = True
@@ -336,8 +336,7 @@ class ClientConnection(asyncio.Protocol):
     def _refuse_rest(self, refusal: Refusal) -> None:
         """The bytes that follow cannot be told apart: a body under way breaks off, the refusal is the last answer."""
         self._refusal = refusal
-        newest = self._newest
-        if newest is not None and not newest.came.complete:
+        if (newest := self._newest) is not None and not newest.came.complete:
             newest.came.broke_off(refusal)
             self._refusal = None if newest is self._current or newest in self._queue else refusal
             newest.answer.last()
@@ -345,8 +344,7 @@ class ClientConnection(asyncio.Protocol):
     def _answer_refusal(self, refusal: Refusal) -> None:
         door = self._door
         call = Call(door.new_id(), Channel.HTTP, "", "", None, (), self._peer, self._started or time.monotonic())
-        reply = HttpReply(self, call.id, UNREADABLE)
-        reply.fail(refusal, Dialect.OPENAI)
+        HttpReply(self, call.id, UNREADABLE).fail(refusal, Dialect.OPENAI)
         outcome = Outcome(call)
         outcome.refusal, outcome.status = refusal, refusal.status
         door.account(outcome)

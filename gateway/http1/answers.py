@@ -90,7 +90,7 @@ class AnswerReader:
     `delimited` is False when only the end of the connection says where the answer ends; tell it by `eof`.
     """
 
-    __deletable__ = ("_parser", "_sink")  # for mypyc
+    __deletable__ = ("_parser", "_sink")  # compiled, an attribute can be deleted only where this says so
     __slots__ = (
         "_before_chunk", "_chunk_ended", "_fields", "_final", "_head_only", "_limit", "_parser", "_sink", "_size",
         "complete", "delimited", "extra", "head", "interim", "reusable", "started",

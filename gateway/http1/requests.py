@@ -86,7 +86,7 @@ class RequestReader:
     A refusal raised here ends the connection: where the next request begins is unknown.
     """
 
-    __deletable__ = ("_parser", "_sink")  # for mypyc
+    __deletable__ = ("_parser", "_sink")  # compiled, an attribute can be deleted only where this says so
     __slots__ = (
         "_body", "_chunked", "_fed", "_fields", "_first", "_known", "_limit", "_parser", "_sink", "_size", "_target",
         "begun", "broken", "in_head",

@@ -51,6 +51,10 @@ class OwnPageHere:
         return self.page
 
 
+# What is answered here rather than by a backend, by the row that finds it.
+_PAGES = frozenset({_MODELS, _MODEL, _SERVER, _INDEX})
+
+
 class HttpResolver:
     """Implements `seams.Resolver` for one generation of the configuration.
 
@@ -74,13 +78,7 @@ class HttpResolver:
         rows = shipped() if rows is None else rows
         self._tables = {face.prefix: Table(_rows(rows, face)) for face in self._catalogue.faces}
         self._open = dict(chain.from_iterable(map(self._probes, self._catalogue.faces)))
-        self._pages: dict[str, Callable[[Face, str], OwnPage]] = {
-            _MODELS: self._list,
-            _MODEL: self._one,
-            _SERVER: lambda _face, _path: pages.Page(lambda _principal: pages.server()),
-            _INDEX: self._index,
-        }
-        _find_all(self._pages.keys() | _ALWAYS, rows)
+        _find_all(_PAGES | _ALWAYS, rows)
 
     def dialect(self, path: str) -> Dialect:
         """Whose error bodies a caller of this path understands."""
@@ -108,8 +106,8 @@ class HttpResolver:
         path = call.path.removeprefix(face.prefix)
         found = self._find(call, face, path)
         row = found.row
-        if (page := self._pages.get(row.pattern.pattern)) is not None:
-            return OwnPageHere(page(face, path))
+        if row.pattern.pattern in _PAGES:
+            return OwnPageHere(self._page(row.pattern.pattern, face, path))
         reader = READERS.get(row.source)
         if reader is None or row.field not in _READABLE or row.default is Default.PROBE:
             _closed("nothing reads where this route names its model")
@@ -146,7 +144,8 @@ class HttpResolver:
         dialect = dialects.dialect_of(path)
         if path.endswith("live"):
             return lambda: pages.health(dialect, "live", good=True)
-        return lambda: pages.health(dialect, "ready", good=self._ready())
+        ready = self._ready
+        return lambda: pages.health(dialect, "ready", good=ready())
 
     def _granted(self, face: Face, principal: Principal, operation: Operation) -> dict[str, None]:
         """Names and aliases to be seen by a caller, each once, as configured."""
@@ -156,6 +155,16 @@ class HttpResolver:
             if self._may(principal, ModelRef(model.name, operation))
             for name in (model.name, *model.aliases)
         }
+
+    def _page(self, pattern: str, face: Face, path: str) -> OwnPage:
+        """One of `_PAGES`. No table of methods: that and the resolver would hold each other after a reload."""
+        if pattern == _MODELS:
+            return self._list(face, path)
+        if pattern == _MODEL:
+            return self._one(face, path)
+        if pattern == _INDEX:
+            return self._index(face, path)
+        return pages.Page(lambda _principal: pages.server())
 
     def _list(self, face: Face, _path: str) -> OwnPage:
         return pages.Page(lambda principal: pages.models(self._granted(face, principal, Operation.LIST)))

@@ -142,7 +142,7 @@ class Connection(asyncio.Protocol):
             self.close()
         elif self._paused:
             self._transport.resume_reading()
-        self._answer = self._outbound = self._moment = self._reader = self._source = self._chunks = None
+        self._answer = self._outbound = self._moment = self._reader = self._source = self._chunks = self._broke = None
         if self._state is _State.CLOSED:
             return
         self._paused = self._full = self._whole = False

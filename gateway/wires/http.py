@@ -108,6 +108,8 @@ class HttpWire:
 
     async def _connect(self, backend: Backend) -> Connection:
         """A fresh connection. Raises `ConnectFailed` or `Overloaded`."""
+        for left in [one for one, idle in self._idle.items() if not idle]:
+            del self._idle[left]  # those of a reload ago never come again; the others make a new list when they do
         attempt = _Attempt()
         self._spawn(self._open(backend, attempt))
         try:

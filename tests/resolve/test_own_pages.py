@@ -11,7 +11,7 @@ import pytest
 
 from gateway.call import Dialect, ModelRef, Principal
 from gateway.errors import NotFound, UnknownModel
-from gateway.resolve.resolver import HttpResolver
+from gateway.resolve.resolver import _PAGES, HttpResolver
 from gateway.resolve.rules import shipped
 from gateway.settings import Model
 from tests.resolve.asking import ALICE, CHAT, LIMIT, SITE_RESOLVER, call, everything, page, pool, resolver
@@ -123,7 +123,7 @@ def test_the_dialect_is_that_of_the_path_behind_the_prefix(path: str, dialect: s
 
 def test_pages_are_tied_to_rows_that_the_table_has() -> None:
     patterns = {row.pattern.pattern for row in shipped()}
-    assert set(SITE_RESOLVER._pages) <= patterns
+    assert set(_PAGES) <= patterns
 
 
 OWN = ["/v1/models", "/v1/models/(.+)", "/v2", "/v2/repository(?:/[^/]+)?/index", "/v2/health/(live|ready)"]
