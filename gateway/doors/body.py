@@ -44,14 +44,22 @@ class IncomingBody:
     """Implements `exchange.Body`. The door calls `arrived`, `finished` and `broke_off`; the path reads."""
 
     __slots__ = (
-        "_allow", "_due", "_failure", "_flow", "_held", "_limit", "_moment", "_pieces", "_room", "_share", "_sink",
-        "_small", "complete", "length", "received", "replayable",
+        "_allow", "_awaited", "_due", "_failure", "_flow", "_held", "_limit", "_moment", "_pieces", "_room", "_share",
+        "_sink", "_small", "complete", "length", "received", "replayable",
     )  # fmt: skip
 
-    def __init__(self, length: int | None, flow: Tap, allow: Callable[[], None] | None, room: Room) -> None:
+    def __init__(
+        self,
+        length: int | None,
+        flow: Tap,
+        allow: Callable[[], None] | None,
+        room: Room,
+        awaited: Callable[[], None] | None = None,
+    ) -> None:
         """`flow`: whom to pause when too much waits. `allow`: called once before the first read (100 Continue).
 
         `room`: what is kept of it takes a share of this.
+        `awaited`: called once when somebody begins to wait for the rest: the caller may have stopped before that.
         """
         self.length = length
         self.received = 0
@@ -59,6 +67,7 @@ class IncomingBody:
         self.replayable = True
         self._flow = flow
         self._allow = allow
+        self._awaited = awaited
         self._pieces: list[bytes] = []
         self._held = False
         self._limit = -1
@@ -147,6 +156,7 @@ class IncomingBody:
             self.broke_off()  # whatever ended it, it is not what was announced
             return
         self.complete = True
+        self._release()
         if self._sink is not None:
             self._sink.end()
         if self._moment is not None:
@@ -196,6 +206,12 @@ class IncomingBody:
         if self._allow is not None and not self.received:
             self._allow()
         self._allow = None
+        self._release()
+        awaited, self._awaited = self._awaited, None
+        if awaited is not None:
+            awaited()
+
+    def _release(self) -> None:
         if self._held:
             self._held = False
             self._flow.resume()

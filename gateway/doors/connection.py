@@ -110,7 +110,8 @@ class ClientConnection(asyncio.Protocol):
 
     def on_request(self, head: RequestHead) -> None:
         allow = self._allow if head.expects_continue else None
-        self._receiving = body = IncomingBody(head.length, Hold(self._reading, "body"), allow, self._door.room)
+        flow, room = Hold(self._reading, "body"), self._door.room
+        self._receiving = body = IncomingBody(head.length, flow, allow, room, self._rearm)
         self._queue_up(self._call(head), head, body)
 
     def on_request_again(self, head: RequestHead, content: bytes) -> None:

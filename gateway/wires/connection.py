@@ -14,7 +14,7 @@ from typing import Protocol
 from gateway.call import AnswerHead
 from gateway.deadline import Deadline
 from gateway.drive import Moment
-from gateway.errors import Refusal, Stalled, Truncated, UpstreamBroke, UpstreamBusy, UpstreamTimeout
+from gateway.errors import Refusal, RequestTimeout, Stalled, Truncated, UpstreamBroke, UpstreamBusy, UpstreamTimeout
 from gateway.exchange import Flow
 from gateway.http1 import heads
 from gateway.http1.answers import AnswerReader, KnownAnswer, known
@@ -361,6 +361,8 @@ class Connection(asyncio.Protocol):
             self._gone(self, spoke=False)
         elif self._reader is not None and self._reader.started:
             self._fail(Stalled(detail=f"{self.backend.name}: idle limit"))
+        elif self._sending and not self._full:  # the backend took all there was: the caller has stopped in his body
+            self._fail(RequestTimeout())
         else:
             self._fail(UpstreamTimeout(detail=f"{self.backend.name}: no answer in time"))
 

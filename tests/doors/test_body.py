@@ -140,6 +140,23 @@ def test_what_nobody_reads_is_bounded() -> None:
     assert len(drain.got) == HOLD_LIMIT + 1
 
 
+@pytest.mark.parametrize("read", ["not at all", "whole", "as a stream"])
+def test_a_body_that_was_held_and_then_came_whole_holds_up_nothing_behind_it(read: str) -> None:
+    """The rest was under way when the caller was told to wait; the next request comes on the same connection."""
+    faucet = Faucet()
+    body = incoming(HOLD_LIMIT + 2, faucet)
+    body.arrived(b"x" * (HOLD_LIMIT + 1))
+    body.arrived(b"x")
+    body.finished()
+    if read == "whole":
+        assert Reading(body, HOLD_LIMIT * 2).begin().got == b"x" * (HOLD_LIMIT + 2)
+    elif read == "as a stream":
+        drain = Drain()
+        body.stream(drain, HOLD_LIMIT * 2)
+        assert drain.ended
+    assert faucet.story == ["pause", "resume"]
+
+
 def test_a_stream_gets_everything_and_can_be_replayed_while_it_is_small() -> None:
     body = incoming(10)
     body.arrived(b"hello")

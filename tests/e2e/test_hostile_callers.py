@@ -43,6 +43,21 @@ def head(token: str, path: str, *fields: str) -> bytes:
     return "\r\n".join(lines).encode() + b"\r\n\r\n"
 
 
+@pytest.mark.parametrize("framing", ["Content-Length: 100000", "Transfer-Encoding: chunked"])
+def test_a_caller_who_stops_in_his_body_is_told_so_in_time_and_no_backend_is_blamed(
+    start_gateway: StartGateway, stub: Stub, token: Token, framing: str
+) -> None:
+    """B134: his last byte comes before the connection to the backend is there."""
+    kserve = pool("triton", ["m"], stub.url, protocols=["kserve"], health={"path": "/v2/health/ready"}, first_byte="3s")
+    gateway = start_gateway([kserve], limits={"timeouts": {"idle": "1s"}})
+    gateway.backends_up("triton", 1)
+    for _ in range(3):
+        with raw(port_of(gateway), gateway.ca) as line:
+            line.sendall(head(token("alice"), "/v2/models/m/infer", framing) + b"3e8\r\n" + b"x" * 500)
+            assert line.recv(1000).startswith(b"HTTP/1.1 408 ")
+    assert gateway.metric("gateway_backend_failures_total") == 0
+
+
 def quietly(run: Callable[[], None]) -> Callable[[], None]:
     """For a thread whose connection ends under it when the test is over."""
 
