@@ -18,7 +18,7 @@ SETUPCOMPILED := .venv-compiled/.set-up
 RULES := tests/test_architecture.py tests/docs tests/config/test_docs.py tests/policy/test_policies_page.py tests/dialects
 ARGS ?=
 
-.PHONY: help setup parts demo check lint format types dead duplicates rules fix test test-quick test-compiled fuzz has-3.13 bench certs lock clean
+.PHONY: help setup parts demo check lint format types dead duplicates rules fix test test-quick test-compiled fuzz has-3.13 bench soak certs lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*  ## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*  ## /\t/' | expand -t 14
@@ -63,7 +63,7 @@ types: setup
 	$(BIN)/mypy
 
 dead: setup
-	$(BIN)/vulture gateway bench certs --ignore-names "$$(grep -v '^#' tests/checks/alive.txt | paste -sd, -)"
+	$(BIN)/vulture gateway bench soak certs --ignore-names "$$(grep -v '^#' tests/checks/alive.txt | paste -sd, -)"
 
 duplicates: setup
 	$(BIN)/python -m tests.checks.duplicates gateway
@@ -101,6 +101,11 @@ test-compiled: parts $(SETUPCOMPILED)  ## the whole suite with the call path com
 bench: setup  ## side by side with other proxies, into bench/results.md (installs them)
 	sh bench/install.sh
 	$(BIN)/python -m bench --write
+
+SOAK_SECONDS ?= 600
+SOAK_SEED ?=
+soak: setup  ## mixed and hostile traffic for SOAK_SECONDS, after which all must be level; SOAK_SEED=… repeats one
+	$(BIN)/python -m soak --seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
 
 certs: setup  ## a development authority and certificate in certs/
 	@$(BIN)/python certs/make_dev_certs.py
