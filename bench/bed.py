@@ -44,6 +44,8 @@ class Target:
     name: str
     port: int
     running: Running | None = None
+    token: str = ""
+    tls: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +71,9 @@ class Bed:
                 site = self._site(name)
                 running = servers.start(name, site, self.cores.server)
                 stack.callback(running.stop)
-                started[name] = Target(name, site.port, running)
-                servers.prove(name, site.port, self.token)
+                kind = servers.KINDS[name]
+                started[name] = target = Target(name, site.port, running, kind.key or self.token, kind.tls)
+                servers.prove(name, site.port, target.token)
             yield started
 
     def _site(self, name: str) -> Site:

@@ -12,10 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.material import AUDIENCE
+from bench.material import AUDIENCE, KEY_ID
 from bench.work import CHAT_PATH, MODEL, TENSOR_MODEL, TENSOR_PATH
 
+PASSWORD = "sk-bench"  # the key that LiteLLM knows its callers by
 CONNECTIONS = 9000  # two descriptors a stream must fit below a common hard limit of 20 000
+
+
+APACHE_MODULES = """
+mpm_event authn_core authz_core authz_user auth_openidc proxy proxy_http proxy_balancer lbmethod_bybusyness slotmem_shm
+socache_shmcb ssl
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +139,85 @@ def envoy(site: Site) -> dict[str, str]:
         }
     }
     return {"envoy.yaml": json.dumps(config, indent=1)}  # JSON is YAML
+
+
+def apache(site: Site) -> dict[str, str]:
+    """RS256 and expiry checked by the OpenID module at each call, group required; the body is not looked at."""
+    modules = "\n".join(
+        f"LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so" for name in APACHE_MODULES.split()
+    )
+    members = "\n".join(f"  BalancerMember http://127.0.0.1:{port} flushpackets=on" for port in site.backends)
+    text = f"""
+{modules}
+ServerRoot {site.folder}
+DefaultRuntimeDir {site.folder}
+PidFile {site.folder}/pid
+ServerName localhost
+Listen 127.0.0.1:{site.port}
+ListenBacklog 4096
+ErrorLog /dev/stderr
+LogLevel warn
+ServerLimit 1
+StartServers 1
+ThreadLimit 512
+ThreadsPerChild 512
+MaxRequestWorkers 512
+MinSpareThreads 1
+MaxSpareThreads 512
+User www-data
+Group www-data
+KeepAlive On
+MaxKeepAliveRequests 0
+KeepAliveTimeout 300
+ProxyTimeout 300
+SSLEngine on
+SSLCertificateFile {site.certificate}
+SSLCertificateKeyFile {site.key}
+SSLProtocol -all +TLSv1.2 +TLSv1.3
+OIDCOAuthVerifyCertFiles {KEY_ID}#{site.shared}/issuer.pem
+OIDCOAuthRemoteUserClaim sub
+<Proxy balancer://backends>
+{members}
+  ProxySet lbmethod=bybusyness
+</Proxy>
+<Location />
+  AuthType oauth20
+  Require claim groups:data-science
+  ProxyPass balancer://backends/
+</Location>
+"""
+    return {"apache.conf": text}
+
+
+def sglang(site: Site) -> dict[str, str]:
+    """The arguments of the router, one a line: no TLS, no authentication, round robin, retries and checks on."""
+    words = ["launch", "--host", "127.0.0.1", "--port", site.port, "--policy", "round_robin", "--log-level", "warn"]
+    words += ["--prometheus-host", "127.0.0.1", "--prometheus-port", site.spare_port]
+    words += ["--health-check-interval-secs", 5, "--health-check-endpoint", "/v1/health/ready"]
+    words += ["--worker-urls", *(f"http://127.0.0.1:{port}" for port in site.backends)]
+    return {"arguments": "\n".join(map(str, words))}
+
+
+def litellm(site: Site) -> dict[str, str]:
+    """One key, the model read from the body, least busy first, no TLS, no log."""
+    deployments = [
+        {
+            "model_name": MODEL,
+            "litellm_params": {
+                "model": f"openai/{MODEL}",
+                "api_base": f"http://127.0.0.1:{port}/v1",
+                "api_key": "none",
+            },
+        }
+        for port in site.backends
+    ]
+    config = {
+        "model_list": deployments,
+        "router_settings": {"routing_strategy": "least-busy"},
+        "litellm_settings": {"telemetry": False},
+        "general_settings": {"master_key": PASSWORD},
+    }
+    return {"litellm.yaml": json.dumps(config, indent=1), "port": str(site.port)}
 
 
 def _address(port: int) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from bench.bed import Bed, Target
 from bench.work import CHAT_PATH, chat_body
 
 CONNECTIONS = 32
+PATIENCE = 20  # seconds that a call may take: the slowest peer is given 32 at once and takes one after the other
 WRK_SCRIPT = """
 wrk.method = "POST"
 wrk.body = %s
@@ -44,9 +45,18 @@ def flat_out(bed: Bed, target: Target, seconds: float) -> Calls:
     LoadFailedError when one of them was not answered well.
     """
     script = bed.folder / "wrk.lua"
-    script.write_text(WRK_SCRIPT % (json.dumps(chat_body().decode()), bed.token))
-    url = f"https://127.0.0.1:{target.port}{CHAT_PATH}"
-    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{max(1, round(seconds))}s", "-s", str(script), url]
+    script.write_text(WRK_SCRIPT % (json.dumps(chat_body().decode()), target.token))
+    url = f"{'https' if target.tls else 'http'}://127.0.0.1:{target.port}{CHAT_PATH}"
+    command = [
+        "wrk",
+        "-t1",
+        f"-c{CONNECTIONS}",
+        f"-d{max(1, round(seconds))}s",
+        f"--timeout={PATIENCE}s",
+        "-s",
+        str(script),
+        url,
+    ]
     return parse_wrk(_output(command, seconds), target.name)
 
 

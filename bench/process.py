@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-START_LIMIT = 20.0  # seconds until a server must listen: Envoy takes under one, the gateway two
+START_LIMIT = 60.0  # seconds until a server must listen: Envoy takes under one, the gateway two, LiteLLM ten
 STOP_LIMIT = 3.0  # seconds for each of: asked once, asked twice
 TICKS = os.sysconf("SC_CLK_TCK")
 

@@ -24,6 +24,7 @@ MIB = 1024 * 1024
 KIB = 1024
 SHAKY = "above about 2 ms the machine was too busy for the latencies to mean anything"
 BUNCHED = "well above 1 the machine was too busy to keep the pace, and every server looks cheaper than it is"
+WARM_UP = 3.0  # seconds: the slowest peer answers its first calls after two
 RATE_LIMIT = 8000.0  # calls a second that the generator sends without being late itself
 
 
@@ -62,7 +63,7 @@ Say = Callable[[str], None]
 
 
 def _tls(bed: Bed, target: Target) -> ssl.SSLContext | None:
-    if target.running is None:
+    if target.running is None or not target.tls:
         return None
     return ssl.create_default_context(cafile=str(bed.folder / "tls.crt"))
 
@@ -87,7 +88,7 @@ def calls(bed: Bed, names: Sequence[str], size: Size, say: Say) -> list[Measure]
     kept = Rounds()
     with bed.serving(names) as targets:
         for target in targets.values():
-            flat_out(bed, target, 1)
+            flat_out(bed, target, WARM_UP)
         for target in _turns(size.rounds, targets.values(), say, "json"):
             before = _process(target).cpu()
             done = flat_out(bed, target, size.calls)
@@ -117,7 +118,7 @@ def events(bed: Bed, names: Sequence[str], size: Size, say: Say) -> list[Measure
 
 async def _event_window(bed: Bed, target: Target, size: Size) -> tuple[int, int, float]:
     """Events seen, reads they came in, and CPU seconds used while all streams were open."""
-    asked = request(CHAT_PATH, bed.token, stream_body(20, 100_000))
+    asked = request(CHAT_PATH, target.token, stream_body(20, 100_000))
     async with streams.crowd(target.port, _tls(bed, target)) as made:
         await streams.open_streams(made, asked, size.streams)
         await asyncio.sleep(0.3)

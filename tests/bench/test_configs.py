@@ -11,6 +11,8 @@ import pytest
 from bench import configs
 from bench.configs import Site
 from bench.material import write_certificate
+from bench.sections import SECTIONS
+from bench.servers import KINDS
 from bench.work import MODEL, TENSOR_MODEL
 from gateway.config import load as config
 
@@ -27,6 +29,9 @@ WRITERS = {
     "nginx": configs.nginx,
     "haproxy": configs.haproxy,
     "envoy": configs.envoy,
+    "apache": configs.apache,
+    "sglang-router": configs.sglang,
+    "litellm": configs.litellm,
     "gateway": configs.gateway,
     "floor": configs.floor,
 }
@@ -39,7 +44,7 @@ def test_every_server_listens_where_it_is_asked_and_has_both_backends(name: str)
         assert str(port) in text
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", [name for name in WRITERS if KINDS[name].tls])
 def test_every_server_shows_the_certificate_of_the_run(name: str) -> None:
     assert f"{SITE.shared}/tls." in "\n".join(WRITERS[name](SITE).values())
 
@@ -54,6 +59,23 @@ def test_haproxy_checks_signature_expiry_and_model() -> None:
     (text,) = configs.haproxy(SITE).values()
     for check in ("jwt_verify", "'$.exp'", f"json_query('$.model') -m str {MODEL}", "balance leastconn"):
         assert check in text
+
+
+def test_apache_checks_signature_and_group_and_takes_the_least_busy() -> None:
+    (text,) = configs.apache(SITE).values()
+    for check in (f"{SITE.shared}/issuer.pem", "Require claim groups:data-science", "lbmethod=bybusyness"):
+        assert check in text
+
+
+def test_litellm_is_told_of_the_model_once_for_each_backend_and_of_its_key() -> None:
+    files = configs.litellm(SITE)
+    document = json.loads(files["litellm.yaml"])
+    assert [each["model_name"] for each in document["model_list"]] == [MODEL] * len(SITE.backends)
+    assert document["general_settings"]["master_key"] == KINDS["litellm"].key
+
+
+def test_every_server_takes_part_in_sections_that_exist() -> None:
+    assert all(kind.sections and kind.sections <= set(SECTIONS) for kind in KINDS.values())
 
 
 def test_envoy_keeps_verified_tokens_and_takes_the_least_busy() -> None:

@@ -19,7 +19,7 @@ def test_sections_and_servers_can_be_chosen() -> None:
     assert (options.sections, options.servers) == (["json", "sse"], ["gateway", "haproxy"])
 
 
-@pytest.mark.parametrize("given", [["jsno"], ["--servers", "apache"]])
+@pytest.mark.parametrize("given", [["jsno"], ["--servers", "lighttpd"]])
 def test_a_word_it_does_not_know_is_refused(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         arguments(given)

@@ -46,6 +46,14 @@ def test_nothing_is_claimed_about_a_peer_that_did_not_run() -> None:
     assert "of envoy" in text
 
 
+def test_a_peer_that_is_not_installed_is_said_to_be_so_where_it_would_stand() -> None:
+    absent = {"litellm": {"json"}, "sglang-router": {"json", "sse"}}
+    text = page([], [measure("json.cpu", gateway=(50.0,)), measure("sse.cpu", gateway=(5.0,))], absent)
+    assert "not installed" in row(text, "≤ 0.01 of litellm")
+    assert [line for line in text.splitlines() if line.startswith("| litellm |")] == ["| litellm | not installed |  |"]
+    assert text.count("| sglang-router | not installed |") == 2
+
+
 def test_peers_alone_make_a_page_without_goals() -> None:
     text = page([("date", "today")], [measure("json.cpu", haproxy=(60.0,))])
     assert "## Goals" not in text
