@@ -63,7 +63,7 @@ types: setup
 	$(BIN)/mypy
 
 dead: setup
-	$(BIN)/vulture gateway bench soak certs --ignore-names "$$(grep -v '^#' tests/checks/alive.txt | paste -sd, -)"
+	$(BIN)/vulture gateway bench fuzz soak certs --ignore-names "$$(grep -v '^#' tests/checks/alive.txt | paste -sd, -)"
 
 duplicates: setup
 	$(BIN)/python -m tests.checks.duplicates gateway

@@ -46,6 +46,7 @@ WE_REFUSE: tuple[tuple[str, str], ...] = (
     ("Only HTTP/1.1 and HTTP/1.0 are spoken here", "nobody knows what another version means"),
     ("The Host field does not name a host", "another host than the one meant could be read in it"),
     ("^Misdirected", "an absolute target names another host than Host does"),
+    ("^MethodNotAllowed", "no interface of a backend has a call by it"),
     ("^ExpectationFailed", "RFC 9110 section 10.1.1 wants an unknown expectation to fail"),
     ("The request target must be a path", "only http and https are served"),
     ("The request target names no host", "the host of an absolute target has to be one"),

@@ -22,7 +22,6 @@ from tests.resolve.asking import ALICE, SITE, Sent, call, resolver
 SENT = {model.name: model.backend_name or model.name for pool in SITE for model in pool.models}
 SEEN = {"small", "tiny"}  # a model that Alice may see, and its alias
 NAMING = {"model", "model_name", "model_id", "lora_path", "lora_name"}
-BODY_NAMES = re.compile(rb'"model"\s*:\s*"([^"\\]*)"')
 IN_PATH = re.compile(
     r"/v2/(?:models|repository/models)/([^/]+)(?:/versions/([^/]+))?|/v1/models/(.+)/(?:load|unload)|/v1/(page-elements)"
 )

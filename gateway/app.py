@@ -22,7 +22,7 @@ from gateway.admission import Admission
 from gateway.advice import advice
 from gateway.config.mistakes import Mistakes
 from gateway.config.watch import Watcher, contents
-from gateway.descriptors import enough_for
+from gateway.descriptors import raise_limit_for
 from gateway.doors.admin import AdminDoor
 from gateway.doors.door import DoorSettings
 from gateway.doors.http import HttpDoor
@@ -331,7 +331,7 @@ class Gateway:
 
 def _door_settings(settings: Settings) -> DoorSettings:
     limits = settings.limits
-    places = enough_for(limits.connections)
+    places = raise_limit_for(limits.connections)
     return DoorSettings(limits.header, places, limits.bodies, limits.timeouts, settings.listen.trusted_proxies)
 
 

@@ -21,7 +21,7 @@ _RESERVE = 128
 _RAN_OUT = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 
 
-def enough_for(wanted: int) -> int:
+def raise_limit_for(wanted: int) -> int:
     """How many callers may be there at once, at most `wanted`; raises the soft limit for them as far as it may be."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = wanted * _EACH + _RESERVE

@@ -53,7 +53,8 @@ class Body(Protocol):
     async def whole(self, limit: int) -> bytes:
         """All of it.
 
-        Raises `TooLarge` beyond `limit` bytes (at once when announced), `BadRequest` when it breaks off.
+        Raises `TooLarge` beyond `limit` bytes (at once when announced), `Overloaded` where there is no memory for it,
+        `RequestTimeout` when it stops coming, `BadRequest` when it breaks off.
         """
         ...
 

@@ -177,7 +177,8 @@ class Outbound:
 class Wire(Protocol):
     """Carries one request to one backend and its answer back. Returns when the answer is complete.
 
-    Raises `ConnectFailed`, `UpstreamBroke`, `UpstreamTimeout`, `Truncated`. When cancelled it closes the connection.
+    Raises `ConnectFailed`, `Overloaded` (no descriptor left), `UpstreamBroke`, `UpstreamTimeout`, `Stalled`,
+    `Truncated`, and what the caller's body fails with. When cancelled it closes the connection.
     """
 
     async def relay(self, backend: Backend, outbound: Outbound, answer: Answer) -> None: ...

@@ -84,7 +84,7 @@ class IncomingBody:
     now = None
 
     async def whole(self, limit: int) -> bytes:
-        """All of it, at most `limit` bytes. Raises `TooLarge`, or `BadRequest` when it breaks off."""
+        """All of it, at most `limit` bytes. Raises `TooLarge`, `Overloaded`, `RequestTimeout`, or `BadRequest`."""
         if (self.length or 0) > limit or self.received > limit:
             raise TooLarge.beyond(limit)
         if not self.complete and self._failure is None:

@@ -221,7 +221,7 @@ class ClientConnection(asyncio.Protocol):
 
     @property
     def kept(self) -> bool:  # for another request
-        return self._last is not None and not self.busy
+        return self._last is not None and not (self.busy or self._closing)
 
     def close_if_idle(self) -> None:
         if not self.busy and not self._closing:

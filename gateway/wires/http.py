@@ -101,8 +101,6 @@ class HttpWire:
         idle = self._idle.get(connection.backend)
         if idle and connection in idle:
             idle.remove(connection)
-            if not idle:  # a reload leaves backends behind that never come again
-                del self._idle[connection.backend]
         if spoke:
             self._unsolicited(connection.backend)
 

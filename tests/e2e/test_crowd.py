@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from http.client import HTTPConnection, RemoteDisconnected
 from typing import Any
 
 import pytest
@@ -70,6 +71,34 @@ def test_idle_connections_make_room_for_who_comes_when_all_places_are_taken(
             assert call(gateway, token("alice")) == 200
         assert holds(gateway, "full") > 0
         assert connections(gateway) <= PLACES
+
+
+def alive(line: HTTPConnection) -> bool:
+    try:
+        line.request("GET", "/v1/health/live")
+        return whole(line.getresponse()).status == 200
+    except (RemoteDisconnected, ConnectionError):
+        return False
+
+
+def test_of_the_idle_the_oldest_make_room_a_few_at_a_time_and_nobody_who_is_busy(
+    start_gateway: StartGateway, stub: Stub, token: Token
+) -> None:
+    gateway, alice = crowded(start_gateway, stub, connections=40), token("alice")
+    stub.say(scripts.sse(scripts.events(400), every=0.05))
+    with ExitStack() as stack:
+        stream = stack.enter_context(streaming(gateway.url, "POST", CHAT, body=STREAM, token=alice, ca=gateway.ca))
+        stub.say(scripts.sized(b"{}"))
+        idle = [connection(gateway.url, gateway.ca) for _ in range(39)]
+        for line in idle:
+            stack.callback(line.close)
+            assert alive(line)
+            line.auto_open = 0
+        assert call(gateway, alice) == 200
+        there = [alive(line) for line in idle]
+        assert there == sorted(there), "the oldest went"
+        assert 2 <= there.count(False) <= 10
+        assert stream.next()
 
 
 def test_callers_beyond_the_places_wait_until_one_is_free_and_nobody_who_is_served_is_cut(

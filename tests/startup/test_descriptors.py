@@ -14,8 +14,8 @@ from gateway.descriptors import callers, ran_out
 
 ASK = """
 import resource
-from gateway.descriptors import enough_for
-print(enough_for({wanted}), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+from gateway.descriptors import raise_limit_for
+print(raise_limit_for({wanted}), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """
 
 
