@@ -88,8 +88,7 @@ class IncomingBody:
         if (self.length or 0) > limit or self.received > limit:
             raise TooLarge.beyond(limit)
         if not self.complete and self._failure is None:
-            if not self._room.has(max(self.length or 0, self.received)):
-                raise _no_room()
+            self._find_room(max(self.length or 0, self.received))
             self._limit = limit
             self._moment = Moment()
             self._let_in()
@@ -201,6 +200,13 @@ class IncomingBody:
         if self._sink is not None:
             self._forget()
         return False
+
+    def _find_room(self, size: int) -> None:
+        """Raises `Overloaded`, or `TooLarge` where there never will be room."""
+        if size > max(self._room.limit, UNCOUNTED):
+            raise TooLarge.beyond(self._room.limit)
+        if not self._room.has(size):
+            raise _no_room()
 
     def _let_in(self) -> None:
         if self._allow is not None and not self.received:

@@ -115,15 +115,17 @@ class Listener:
     def _hold(self, reason: str) -> None:
         """Leave callers waiting until somebody left; those on whose connections nothing happens are asked to."""
         self.holds[reason] += 1
-        log.warning("accepting.held reason=%s connections=%d places=%d", reason, self._house.crowd(), self.places)
+        there = self._house.crowd() + self.arriving
+        log.warning("accepting.held reason=%s connections=%d places=%d", reason, there, self.places)
         self._stop()
         self._retry = self._loop.call_later(_PAUSE, self._go_on)
         self._house.make_room(max(1, self.places // _MAKING_ROOM))
 
     def _accept(self, listening: socket.socket) -> None:
-        for _ in range(_TURN):
+        for turn in range(_TURN):
             if self._house.crowd() + len(self._arriving) >= self.places:
-                self._hold("full")
+                if not turn:  # called because somebody waits; behind those just accepted there may be nobody
+                    self._hold("full")
                 return
             try:
                 line, (peer, *_) = listening.accept()

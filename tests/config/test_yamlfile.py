@@ -126,6 +126,7 @@ def test_whether_a_value_has_quotes_is_known() -> None:
         (b"a: 1234567890123456789\n", "1:4", "too long"),
         (b"a: 1e999\n", "1:4", "too large"),
         (b"a: [1, 2\n", "2:1", "not valid YAML"),
+        (b"a: [nvidia/*, **]\n", "1:16", "a text that begins with '*' needs quotes"),
         (b"a: b: c\n", "1:5", "not valid YAML"),
         (b"a: '\n", "2:1", "not valid YAML"),
         (b"[" * (DEEPEST + 1), f"1:{DEEPEST + 1}", "deeper than 64"),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gateway.deadline import Deadline
 from gateway.doors.body import HOLD_LIMIT, REPLAY_LIMIT, IncomingBody
-from gateway.doors.room import UNCOUNTED, Room
+from gateway.doors.room import UNCOUNTED, Room, Share
 from gateway.drive import Drive
 from gateway.errors import BadRequest, Overloaded, Refusal, RequestTimeout, TooLarge
 
@@ -257,9 +257,17 @@ def test_a_body_that_finds_no_room_is_refused_and_may_be_sent_again_while_small_
 
 def test_a_length_that_finds_no_room_is_refused_before_it_is_asked_for() -> None:
     faucet, room = Faucet(), Room(10 * UNCOUNTED)
-    assert room.has(UNCOUNTED)
-    reading = Reading(incoming(11 * UNCOUNTED, faucet, faucet.allow, room), limit=1 << 30).begin()
+    held = Share(room)
+    assert held.grow(2 * UNCOUNTED)
+    reading = Reading(incoming(9 * UNCOUNTED, faucet, faucet.allow, room), limit=1 << 30).begin()
     assert isinstance(reading.refused, Overloaded)
+    assert faucet.story == []
+
+
+def test_a_length_for_which_there_never_will_be_room_is_too_large() -> None:
+    faucet, room = Faucet(), Room(10 * UNCOUNTED)
+    reading = Reading(incoming(11 * UNCOUNTED, faucet, faucet.allow, room), limit=1 << 30).begin()
+    assert isinstance(reading.refused, TooLarge)
     assert faucet.story == []
 
 
