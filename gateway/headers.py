@@ -132,7 +132,7 @@ def _nominated(fields: Fields) -> frozenset[bytes]:
     listed = [value for name, value in fields if name == b"connection"]
     if not listed:
         return frozenset()
-    return frozenset(option.strip().lower() for value in listed for option in value.split(b","))
+    return frozenset(option.strip().lower() for value in listed for option in value.split(b",")) - _OF_BODIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,8 @@ class RequestCrossing:
         """What follows from the head and the caller's address alone."""
         crosses, nominated = self._crossing.crosses, _nominated(call.fields)
         fields = [field for field in call.fields if crosses(field[0]) and field[0] not in nominated]
-        traced = any(name == b"traceparent" and _TRACEPARENT.fullmatch(value) for name, value in fields)
+        traces = [value for name, value in fields if name == b"traceparent"]
+        traced = len(traces) == 1 and _TRACEPARENT.fullmatch(traces[0]) is not None
         if not traced:
             fields = [field for field in fields if field[0] not in (b"traceparent", b"tracestate")]
         fields += (
@@ -239,7 +240,7 @@ def client_address(peer: str, fields: Iterable[tuple[bytes, bytes]], trusted: tu
     address = peer
     for hop in reversed(hops):
         try:
-            address = str(ip_address(hop))
+            address = str(ip_address("" if "%" in hop else hop))  # behind a '%' Python takes any text
         except ValueError:
             break  # what cannot be read is not believed, nor what stands before it
         if not _within(address, trusted):

@@ -21,13 +21,13 @@ from gateway.errors import ClientGone, Refusal, RequestTimeout
 from gateway.exchange import Flow
 from gateway.headers import client_address
 from gateway.http1 import heads
-from gateway.http1.requests import UNREADABLE, RequestHead, RequestReader
+from gateway.http1.requests import UNREADABLE, RequestHead, RequestReader, crowded
 
 # Requests that may wait behind the one being answered (RFC 9112 §9.3.2); what came with them is kept unread meanwhile.
 _PIPELINE_LIMIT = 16
 
-# Bytes given to the reader at once where requests may begin: room for most whole requests, not for thousands of them.
-_STRIDE = 16 * 1024
+# Bytes given to the reader at once where many requests may begin, and where a body goes on.
+_STRIDE, _BODY_STRIDE = 2 * 1024, 16 * 1024
 
 # Requests answered on one connection before others have their turn.
 _TURN = 8
@@ -72,7 +72,7 @@ class ClientConnection(asyncio.Protocol):
             return  # lingering: what still comes is dropped
         if not self._reader.begun:
             self._started = time.monotonic()
-        if len(data) <= _STRIDE and not self._unread and not self._queue:
+        if not (self._unread or self._queue or crowded(data)):
             self._feed(data)
         else:
             self._unread += data
@@ -267,7 +267,7 @@ class ClientConnection(asyncio.Protocol):
         data, start = self._unread, 0
         while start < len(data) and len(self._queue) <= _PIPELINE_LIMIT and not self._stopped:
             body = self._receiving
-            stride = _STRIDE if body is None else max(_STRIDE, (body.length or 0) - body.received)
+            stride = _STRIDE if body is None else max(_BODY_STRIDE, (body.length or 0) - body.received)
             self._feed(data[start : start + stride])
             start += stride
         self._unread = b"" if self._stopped else data[start:]
@@ -305,16 +305,16 @@ class ClientConnection(asyncio.Protocol):
     def _begin_some(self) -> bool:
         """Begin requests until one is under way; True when there are more than this turn has room for."""
         left = _TURN
-        while self._current is None and (self._queue or self._unread) and not (self._closing or self._write_paused):
+        while self._queue or self._unread:
+            if not self._queue:  # what is unread may hold the rest of the body that is now being read
+                self._feed_unread()
+            if self._current is not None or self._closing or self._write_paused:
+                return False
             if not left:
                 return True
-            left -= 1
-            if not self._queue:
-                self._feed_unread()
             if self._queue:
+                left -= 1
                 self._begin(self._queue.popleft())
-        if self._unread and not self._queue:  # it may hold the rest of the body that is now being read
-            self._feed_unread()
         return False
 
     def _advance_soon(self) -> None:

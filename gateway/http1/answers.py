@@ -189,9 +189,11 @@ class AnswerReader:
             return
         if status > 599:
             raise UpstreamNonsense(detail=f"unexpected status {status}")
-        self._final = self.started = True
+        if self._parser.get_http_version() not in ("1.1", "1.0"):
+            raise UpstreamNonsense(detail="not HTTP/1.1")
         fields = tuple(self._fields)
         length = self._length(status, fields)
+        self._final = self.started = True
         self.reusable = self.delimited and self._parser.should_keep_alive()
         self.head = head = AnswerHead(status, fields, length)
         self._sink.on_answer(head)

@@ -32,6 +32,11 @@ _KNOWN_LIMIT = 8192
 # As many as 2**64 has. More are leading zeros, and beyond some thousand of them Python makes no number of it.
 _MOST_DIGITS = 20
 
+# Bytes in which only few requests fit; bytes read at once at most; ends of heads (or what looks like one) among them.
+_FEW_FIT = 2 * 1024
+_MOST_AT_ONCE = 16 * 1024
+_HEADS_AT_ONCE = 8
+
 # Bytes of chunk sizes, extensions and trailers allowed beside the data: one header's worth, and 16 per byte of data,
 # which is room for one-byte chunks but not for an extension without end.
 _CHUNK_COST = 16
@@ -230,6 +235,11 @@ class RequestReader:
         self._size += size
         if self._size > self._limit:
             raise HeaderTooLarge(f"The request header is larger than {self._limit} bytes.")
+
+
+def crowded(data: bytes) -> bool:
+    """Whether more requests may begin in `data` than should be read at once. Each that waits takes about 3 KiB."""
+    return len(data) > _FEW_FIT and (len(data) > _MOST_AT_ONCE or data.count(b"\r\n\r\n") > _HEADS_AT_ONCE)
 
 
 def _known(data: bytes, head: RequestHead) -> _Known | None:

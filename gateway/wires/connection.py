@@ -344,7 +344,7 @@ class Connection(asyncio.Protocol):
         if reader is None or not reader.started:
             # Closed as the request came, or because of it? On a kept connection, a moment after the request, it is the
             # former; later the backend has had time to begin, and what may have run is not sent again.
-            at_once = self._used and self._loop.time() - self._begun < STALE_WITHIN
+            at_once = self._used and reader is None and self._loop.time() - self._begun < STALE_WITHIN
             self._fail(Stale(detail=detail) if at_once else UpstreamBroke(detail=detail))
         elif error is None and reader.eof():
             try:

@@ -205,6 +205,19 @@ def test_a_kept_connection_that_closes_late_may_have_run_the_call_which_is_not_s
     assert gateway.audit_of(answer["x-request-id"])["attempts"] == 1
 
 
+@pytest.mark.parametrize("part", [b"H", b"HTTP/1.1 102 Processing\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Type: a"])
+@pytest.mark.parametrize("end", [Then.CLOSE, Then.RESET])
+def test_a_kept_connection_that_closes_after_any_byte_of_an_answer_has_run_the_call(
+    start_gateway: StartGateway, token: Token, part: bytes, end: Then
+) -> None:
+    """B015, B016."""
+    with Stub(in_turn(scripts.sized(), (part, 0.05, end), scripts.sized())) as stub:
+        gateway = start_gateway([pool("nim", ["m"], stub.url)])
+        gateway.backends_up("nim", 1)
+        assert [status(gateway, token("alice")) for _ in range(2)] == [200, 502]
+    assert len(stub.requests) == 2
+
+
 def test_a_backend_that_falls_ill_gets_no_calls_until_it_is_well(start_gateway: StartGateway, token: Token) -> None:
     with Stub() as first, Stub() as second:
         gateway = start_gateway([pool("nim", ["m"], first.url, second.url)])

@@ -58,6 +58,22 @@ def test_a_caller_who_stops_in_his_body_is_told_so_in_time_and_no_backend_is_bla
     assert gateway.metric("gateway_backend_failures_total") == 0
 
 
+def test_callers_who_send_without_end_and_read_nothing_cost_a_bounded_part_of_memory(
+    start_gateway: StartGateway, stub: Stub, token: Token
+) -> None:
+    gateway = start_gateway([pool("nim", ["m"], stub.url)])
+    gateway.backends_up("nim", 1)
+    before = gateway.metric("process_resident_memory_bytes")
+    with ExitStack() as stack:
+        for _ in range(40):
+            line = stack.enter_context(raw(port_of(gateway), gateway.ca, limit=0.2))
+            with suppress(TimeoutError):
+                send_often(line, b"GET /v1/health/live HTTP/1.1\r\nHost: x\r\n\r\n" * 2000)
+        assert call(gateway, token("alice")) == 200
+        taken = gateway.metric("process_resident_memory_bytes") - before
+        assert taken < 40 * 2 * 1024 * 1024
+
+
 def quietly(run: Callable[[], None]) -> Callable[[], None]:
     """For a thread whose connection ends under it when the test is over."""
 

@@ -195,6 +195,7 @@ FORGED = {
 def test_one_request_is_one_line_that_can_be_read_whatever_is_in_it(gateway: Gateway, token: Token, text: str) -> None:
     """B138: as a model, in the path, in a header."""
     alice = token("alice")
+    gateway.audit_of(gateway.ask("GET", "/v1/models", token=alice)["x-request-id"])  # those before it are written, too
     lines = len(gateway.process.stdout.read_text().splitlines())
     asked = [gateway.ask("POST", CHAT, body={"model": text, "user": text}, token=alice)]
     asked.append(gateway.ask("GET", f"/v1/models/{quote(text[:500], safe='')}", token=alice))

@@ -102,6 +102,9 @@ def test_an_announced_length_is_not_ended_by_the_end_of_the_connection() -> None
         b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 000000000000000000005\r\n\r\nhello",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\n",
+        b"HTTP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n",
         b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nBad Header\r\n\r\n",
         b"HTTP/1.1 200 OK\nContent-Length: 0\n\n",
@@ -112,8 +115,10 @@ def test_an_announced_length_is_not_ended_by_the_end_of_the_connection() -> None
     ],
 )
 def test_what_is_no_answer_is_nonsense(answer: bytes) -> None:
+    reader = AnswerReader(Story(), head_only=False, limit=4096)
     with pytest.raises(UpstreamNonsense):
-        read(answer)
+        reader.feed(answer)
+    assert not reader.started, "what had not begun cannot be cut"
 
 
 def test_connection_close_is_not_reused() -> None:

@@ -23,6 +23,8 @@ from tests.parts.process import ServerProcess, free_port, wait_until
 Config = dict[str, Any]
 Rules = Sequence[Mapping[str, Any]]
 
+#: All are said, but for the one that compiled code cannot help (docs/decisions/0005).
+WARNINGS = "default,ignore:the (type:DeprecationWarning"
 #: Short, so that tests of health and draining end soon.
 QUICK_HEALTH = {"interval": "300ms", "timeout": "2s", "fall": 2, "rise": 1}
 
@@ -140,7 +142,7 @@ class Gateway:
             "--config",
             self.config_file,
         ]
-        process = ServerProcess(command, self.folder, name="gateway", env={"PYTHONWARNINGS": "default"})
+        process = ServerProcess(command, self.folder, name="gateway", env={"PYTHONWARNINGS": WARNINGS})
         self._processes.append(process)
         return process
 
