@@ -91,12 +91,14 @@ has-3.13:
 
 # In a copy of the tracked files: compiled modules would hide what is edited next.
 COMPILED := build/compiled
+# How compiled coroutines pass exceptions on to plain ones (docs/decisions/0005).
+PASSED_ON := ignore:the (type, exc, tb) signature of throw:DeprecationWarning
 test-compiled: parts $(SETUPCOMPILED)  ## the whole suite with the call path compiled (docs/decisions/0005), on Python 3.13 if there is one
 	sh packaging/compiled.sh .venv-compiled/bin/python $(COMPILED)
 	.venv-compiled/bin/python $(PIP) install --no-deps --no-index --force-reinstall $(COMPILED)/dist/*.whl
 	.venv-compiled/bin/nim-gateway --version | grep compiled
 	ln -s "$(CURDIR)/.venv-parts" "$(CURDIR)/.parts" $(COMPILED)/
-	cd $(COMPILED) && "$(CURDIR)/.venv-compiled/bin/python" -m pytest -p no:cacheprovider $(ARGS)
+	cd $(COMPILED) && "$(CURDIR)/.venv-compiled/bin/python" -m pytest -p no:cacheprovider -W "$(PASSED_ON)" $(ARGS)
 
 bench: setup  ## side by side with other proxies, into bench/results.md (installs them)
 	sh bench/install.sh

@@ -20,7 +20,7 @@ folder=$(cd "$2" && pwd)
 cd "$(dirname "$0")/.."
 git rev-parse --is-inside-work-tree >/dev/null || fail "the files to copy are those that git knows"
 mark=.made-by-compiled.sh
-[ -z "$(ls -A "$folder")" ] || [ -e "$folder/$mark" ] || fail "$2 is not empty, and was not made by this"
+[ -z "$(ls -A "$folder")" ] || [ -e "$folder/$mark" ] || fail "$2 is not empty, and was not made by this: remove it first"
 find "$folder" -mindepth 1 -delete
 touch "$folder/$mark"
 git ls-files --cached --others --exclude-standard -z | xargs -0 cp --parents -t "$folder"

@@ -176,14 +176,9 @@ def _times(file: Part) -> Iterator[Finding]:
 
 
 def _bodies(file: Part) -> Iterator[Finding]:
-    bodies, most = file["limits"]["bodies"], file["listen"]["max_body"]
-    room, default = bodies.read(size, SIZES["GiB"]), most.read(size, 64 * SIZES["MiB"])
-    if room < default:
+    bodies = file["limits"]["bodies"]
+    if bodies.read(size, SIZES["GiB"]) < file["listen"]["max_body"].read(size, 64 * SIZES["MiB"]):
         yield Finding(bodies.path, "bodies must not be less than listen.max_body: the largest could never be read")
-    for pool in file.at("pools", "*"):
-        streamed = "kserve" in (protocol.text for protocol in pool["protocols"])
-        if not streamed and pool["max_body"].read(size, default) > max(room, default):
-            yield Finding(pool["max_body"].path, "max_body must not be more than limits.bodies: it could never be read")
 
 
 def _one_port(file: Part) -> Iterator[Finding]:

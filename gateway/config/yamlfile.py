@@ -74,16 +74,15 @@ def read(text: bytes, file: str) -> Document:
                 break
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        reader.mistake(mark, f"not valid YAML: {error.problem or error.context}{_hint(source, mark)}")
+        reader.mistake(mark, f"not valid YAML: {error.problem or error.context}{_hint(error)}")
     except (yaml.YAMLError, ValueError, OverflowError):  # the latter: escapes and directives beyond Unicode or an int
         reader.mistake(None, "not valid YAML")
     return reader.document()
 
 
-def _hint(source: str, mark: yaml.Mark | None) -> str:
+def _hint(error: yaml.MarkedYAMLError) -> str:
     """What to do about a pattern without quotes: its first character begins an alias in YAML."""
-    line = "" if mark is None else "".join(source.splitlines()[mark.line : mark.line + 1])[: mark.column]
-    return "; a text that begins with '*' needs quotes" if line.endswith("*") else ""
+    return "; a text that begins with '*' needs quotes" if "alias" in (error.context or "") else ""
 
 
 class _Bad:

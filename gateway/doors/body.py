@@ -123,6 +123,11 @@ class IncomingBody:
         self._sink = None
         self._forget()
 
+    @property
+    def missing(self) -> int | None:
+        """Bytes that were announced and did not come yet; None where nothing is announced."""
+        return None if self.length is None else self.length - self.received
+
     # -- the door writes
 
     def arrived(self, piece: bytes) -> None:
@@ -142,7 +147,8 @@ class IncomingBody:
             self._forget_beyond_replay()
         elif self._moment is not None:
             if not room:
-                self.broke_off(_no_room())
+                never = self.received > self._room.limit
+                self.broke_off(TooLarge.beyond(self._room.limit) if never else _no_room())
         elif not self._held and (self.received > HOLD_LIMIT or not room):
             self._held = True
             self._flow.pause()
@@ -205,7 +211,7 @@ class IncomingBody:
         """Raises `Overloaded`, or `TooLarge` where there never will be room."""
         if size > max(self._room.limit, UNCOUNTED):
             raise TooLarge.beyond(self._room.limit)
-        if not self._room.has(size):
+        if not self._room.has(size - (0 if self._share is None else self._share.size)):
             raise _no_room()
 
     def _let_in(self) -> None:

@@ -21,13 +21,10 @@ from gateway.errors import ClientGone, Refusal, RequestTimeout
 from gateway.exchange import Flow
 from gateway.headers import client_address
 from gateway.http1 import heads
-from gateway.http1.requests import UNREADABLE, RequestHead, RequestReader, crowded
+from gateway.http1.requests import UNREADABLE, RequestHead, RequestReader, crowded, portion
 
 # Requests that may wait behind the one being answered (RFC 9112 §9.3.2); what came with them is kept unread meanwhile.
 _PIPELINE_LIMIT = 16
-
-# Bytes given to the reader at once where many requests may begin, and where a body goes on.
-_STRIDE, _BODY_STRIDE = 2 * 1024, 16 * 1024
 
 # Requests answered on one connection before others have their turn.
 _TURN = 8
@@ -263,11 +260,10 @@ class ClientConnection(asyncio.Protocol):
             self._newest.answer.last()
 
     def _feed_unread(self) -> None:
-        """Feed what is unread, in strides, until enough requests wait. A body under way is fed in one piece."""
+        """Feed what is unread, by portions, until enough requests wait. An announced body is fed in one piece."""
         data, start = self._unread, 0
         while start < len(data) and len(self._queue) <= _PIPELINE_LIMIT and not self._stopped:
-            body = self._receiving
-            stride = _STRIDE if body is None else max(_BODY_STRIDE, (body.length or 0) - body.received)
+            stride = portion(data, start, 0 if self._receiving is None else self._receiving.missing)
             self._feed(data[start : start + stride])
             start += stride
         self._unread = b"" if self._stopped else data[start:]

@@ -27,7 +27,7 @@ _TURN = 64
 # Seconds until accepting is tried again when nobody left in the meantime.
 _PAUSE = 1.0
 
-# Of the connections there may be, the share of idle ones that make room when all places are taken.
+# Of the connections there may be, the share of idle ones that make room in `_PAUSE` while all places are taken.
 _MAKING_ROOM = 20
 
 log = logging.getLogger(__name__)
@@ -61,6 +61,7 @@ class Listener:
         self._listening: list[socket.socket] = []
         self._retry: asyncio.TimerHandle | None = None
         self._arriving: set[socket.socket] = set()
+        self._asked = -_PAUSE  # when idle connections were last asked to make room
         self.places = places
         #: Handshakes that came to nothing, and times that accepting was held, each by reason.
         self.failures: Counter[str] = Counter(dict.fromkeys(_REASONS, 0))
@@ -119,7 +120,9 @@ class Listener:
         log.warning("accepting.held reason=%s connections=%d places=%d", reason, there, self.places)
         self._stop()
         self._retry = self._loop.call_later(_PAUSE, self._go_on)
-        self._house.make_room(max(1, self.places // _MAKING_ROOM))
+        if (now := self._loop.time()) >= self._asked + _PAUSE:
+            self._asked = now
+            self._house.make_room(max(1, self.places // _MAKING_ROOM))
 
     def _accept(self, listening: socket.socket) -> None:
         for turn in range(_TURN):

@@ -242,6 +242,16 @@ def crowded(data: bytes) -> bool:
     return len(data) > _FEW_FIT and (len(data) > _MOST_AT_ONCE or data.count(b"\r\n\r\n") > _HEADS_AT_ONCE)
 
 
+def portion(data: bytes, start: int, missing: int | None) -> int:
+    """How many bytes of `data` to read at once from `start` on, so that not many requests begin in them.
+
+    `missing`: bytes of the body under way, 0 without one, None where it is chunked.
+    """
+    if missing:
+        return missing
+    return _MOST_AT_ONCE if missing is None and not crowded(data[start : start + _MOST_AT_ONCE]) else _FEW_FIT
+
+
 def _known(data: bytes, head: RequestHead) -> _Known | None:
     """What to compare the next request with; None where more than the head decides how it is read."""
     end = data.find(b"\r\n\r\n") + 4

@@ -139,11 +139,6 @@ ONE_MISTAKE = {
     "tokens": ("  oidc:", "  tokens: {key: a}\n  oidc:", "not built yet"),
     "mtls": ("  oidc:", "  mtls: {subject: san_uri}\n  oidc:", "not built yet"),
     "bodies": ("pools:", "limits: {bodies: 32MiB}\npools:", "bodies must not be less than listen.max_body"),
-    "bodies of a pool": (
-        "    protocols:",
-        "    max_body: 2GiB\n    protocols:",
-        "max_body must not be more than limits.bodies",
-    ),
     "bodies that nobody set": ("listen:", "listen:\n  max_body: 2GiB", "bodies must not be less than listen.max_body"),
     "no connections": ("pools:", "limits: {connections: 0}\npools:", "expected a whole number from 1 to 1000000"),
     "stale": ("      audience", "      stale: 1m\n      audience", "stale must not be shorter than refresh"),

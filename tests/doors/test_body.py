@@ -264,6 +264,16 @@ def test_a_length_that_finds_no_room_is_refused_before_it_is_asked_for() -> None
     assert faucet.story == []
 
 
+def test_what_came_with_the_head_is_not_counted_twice() -> None:
+    room = Room(10 * UNCOUNTED)
+    body = incoming(10 * UNCOUNTED, room=room)
+    body.arrived(b"x" * 2 * UNCOUNTED)
+    reading = Reading(body, limit=1 << 30).begin()
+    body.arrived(b"x" * 8 * UNCOUNTED)
+    body.finished()
+    assert reading.got == b"x" * 10 * UNCOUNTED
+
+
 def test_a_length_for_which_there_never_will_be_room_is_too_large() -> None:
     faucet, room = Faucet(), Room(10 * UNCOUNTED)
     reading = Reading(incoming(11 * UNCOUNTED, faucet, faucet.allow, room), limit=1 << 30).begin()

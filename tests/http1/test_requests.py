@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import BadRequest, ExpectationFailed, HeaderTooLarge, MethodNotAllowed, Misdirected, Refusal
-from gateway.http1.requests import RequestHead, RequestReader
+from gateway.http1.requests import RequestHead, RequestReader, crowded, portion
 
 LIMIT = 4096
 
@@ -327,3 +327,16 @@ def test_an_upgrade_with_a_body_is_refused(framing: str) -> None:
     """The parser would take the body for another protocol's bytes, and the backend would wait for it."""
     with pytest.raises(BadRequest):
         read(request("POST / HTTP/1.1", "Connection: keep-alive, Upgrade", "Upgrade: x", framing, body=b"abc"))
+
+
+@pytest.mark.parametrize("missing", [0, 1, None])
+def test_not_many_requests_begin_in_what_is_read_at_once(missing: int | None) -> None:
+    tiny = b"GET / HTTP/1.1\r\nHost:x\r\n\r\n"
+    assert crowded(tiny * 100)
+    assert portion(tiny * 3000, 0, missing) <= 100 * len(tiny)
+
+
+def test_one_request_with_a_large_body_is_read_at_once() -> None:
+    head = b"POST / HTTP/1.1\r\nHost:x\r\nContent-Length: 12000\r\n\r\n"
+    assert not crowded(head + b"x" * 12000)
+    assert portion(b"x" * 100_000, 0, 100_000) == 100_000

@@ -163,6 +163,23 @@ def test_cookies_and_reports_of_a_backend_stay_behind() -> None:
     assert passed == ((b"content-type", b"a"), (b"link", b"1"), (b"link", b"2"), (b"retry-after", b"2"))
 
 
+def test_what_says_how_a_body_is_to_be_read_cannot_be_taken_away() -> None:
+    typed = (b"content-type", b"application/json")
+    fields = (typed, (b"connection", b"close, Content-Type, x-other"), (b"x-other", b"1"))
+    assert typed in sent(*fields)
+    assert b"x-other" not in dict(sent(*fields))
+    head = AnswerHead(200, fields, 2)
+    assert AnswerCrossing().outbound(head).fields == (typed,)
+
+
+def test_two_traces_are_none() -> None:
+    trace = b"00-" + b"a" * 32 + b"-" + b"b" * 16 + b"-01"
+    assert dict(sent((b"traceparent", trace)))[b"traceparent"] == trace
+    told = [value for name, value in sent((b"traceparent", trace), (b"traceparent", trace)) if name == b"traceparent"]
+    assert len(told) == 1
+    assert told != [trace]
+
+
 TRUSTED = (ip_network("10.0.0.0/8"), ip_network("fd00::/8"))
 
 
