@@ -66,7 +66,7 @@ def test_slow_callers_of_every_kind_are_let_go_and_others_are_served_meanwhile(
     alice = token("alice")
     assert call(gateway, alice) == 200
     descriptors, memory = gateway.metric("process_open_fds"), []
-    for _ in range(2):
+    for _ in range(3):
         with slow_callers(gateway) as callers:
             all_kinds(callers, alice)
 
@@ -77,7 +77,7 @@ def test_slow_callers_of_every_kind_are_let_go_and_others_are_served_meanwhile(
             wait_until(while_dawdling(callers, nobody_left), 60, "all slow callers being let go")
         wait_until(lambda: gateway.metric("process_open_fds") <= descriptors, 10, "descriptors being given back")
         memory.append(gateway.metric("process_resident_memory_bytes"))
-    assert memory[1] - memory[0] < 20 * MIB
+    assert memory[2] - memory[1] < 16 * MIB  # the allocator keeps what the first rounds needed
     ends = Counter(
         (call["status"], call["reason"]) for call in gateway.audit() if call["subject"] or call["status"] > 400
     )
