@@ -134,7 +134,7 @@ def _long(harness: Harness, seconds: int) -> list[str]:
 @contextmanager
 def _started(words: Sequence[str]) -> Iterator[tuple[Iterator[str], subprocess.Popen[str]]]:
     """A search as a process of its own, ended with the block; texts hash alike, so that the same seed does the same."""
-    process = subprocess.Popen(  # noqa: S603
+    process = subprocess.Popen(  # noqa: S603  our own interpreter and modules
         [sys.executable, "-m", "fuzz.engine", *words],
         cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": "0"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         text=True, errors="replace",

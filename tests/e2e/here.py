@@ -13,9 +13,8 @@ from pathlib import Path
 
 from gateway import app, generation
 
-#: Seconds that a change may take to be live: several times the two that docs/configuration.md promises, because what
-#: else the machine does is not what is tested.
-LIVE = 10.0
+#: Seconds after which a change must be live, once it is complete (docs/configuration.md).
+LIVE = 2.0
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ import yaml
 from gateway import app, generation
 from gateway.config.watch import Pace, Watcher
 from gateway.devcerts import Paths
-from tests.e2e.here import LIVE, here, until
+from tests.e2e.here import here, until
 from tests.e2e.load import Load
 from tests.identity.signers import Mint, ec_signer
 from tests.parts import scripts
@@ -26,6 +26,9 @@ from tests.parts.scripts import Then
 from tests.parts.stub import Stub
 from tests.parts.volume import swap
 from tests.policy.bad_files import BAD, GOOD
+
+#: Seconds until a complete file has been taken; that it takes two is held by `test_reload`.
+TAKEN = 10.0
 
 CHAT = "/v1/chat/completions"
 KEY = ec_signer("k")
@@ -183,7 +186,7 @@ def test_each_swap_of_a_config_map_is_taken_once_and_whole_while_calls_run(
         assert under_way.status == 200
         for count, (model, extra) in enumerate([("n", "y"), ("m", "x"), ("n", "y")], 1):
             swap(folder, str(count), half(model, extra))
-            wait_until(lambda wanted=model: listed(gateway, token) == wanted, LIVE, f"{model} being allowed")  # type: ignore[misc]
+            wait_until(lambda wanted=model: listed(gateway, token) == wanted, TAKEN, f"{model} being allowed")  # type: ignore[misc]
             assert reloads(gateway, "success") == successes + count
         done = load.done
         wait_until(lambda: load.done > done + 20, 10, "more calls")
@@ -206,7 +209,7 @@ def test_two_policies_that_take_turns_every_moment_are_never_mixed(gateway: Gate
             load_done = load.done
             wait_until(lambda seen=load_done: load.done > seen, 10, "a call")  # type: ignore[misc]
         put(rules, both[1])
-        wait_until(lambda: (403, "n", 200) in load.outcomes, LIVE, "the last one being taken")
+        wait_until(lambda: (403, "n", 200) in load.outcomes, TAKEN, "the last one being taken")
     assert {(200, "m", 403), (403, "n", 200)} <= set(load.outcomes)
     # Each call is decided for itself, so one policy may follow the other between them: once, not to and fro.
     assert not {(200, "n", 403), (403, "m", 200)} & set(load.outcomes)
@@ -235,7 +238,7 @@ def test_a_policy_that_is_written_in_small_steps_lets_nobody_in_meanwhile(gatewa
         for start in range(0, len(new), 64):
             file.write(new[start : start + 64])
             steady(0.2)
-    wait_until(lambda: status(gateway, who[200], "n") == 200, LIVE, "the whole policy being taken")
+    wait_until(lambda: status(gateway, who[200], "n") == 200, TAKEN, "the whole policy being taken")
     rules.write_bytes(b"")
     steady(2.0)
     assert gateway.metric("gateway_config_reload_successful") == 0
@@ -248,5 +251,5 @@ def test_a_policy_that_is_written_in_small_steps_lets_nobody_in_meanwhile(gatewa
     steady(0.2)
     assert gateway.readiness() == 200
     rules.write_text(GOOD)
-    wait_until(lambda: status(gateway, who[200], "n") == 403, LIVE, "the file being back")
+    wait_until(lambda: status(gateway, who[200], "n") == 403, TAKEN, "the file being back")
     assert gateway.metric("gateway_config_reload_successful") == 1

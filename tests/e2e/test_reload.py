@@ -23,7 +23,7 @@ from tests.parts.stub import Stub
 
 CHAT = "/v1/chat/completions"
 #: Seconds after which a change must be live (contract, section 3).
-LIVE = 10.0
+LIVE = 2.0
 
 
 @pytest.fixture
