@@ -152,7 +152,8 @@ class Principal:
 
     `client` is the OAuth client the credential was issued to, if any. `expires` is UNIX time in seconds (inf: never).
     `groups_known` is False when the credential says it leaves groups out: rules that need a group then do not match,
-    rules that deny a group do.
+    rules that deny a group do. `credential` names the very credential, where it has a name: the `jti` of a token, the
+    id of a key.
     """
 
     subject: str
@@ -163,6 +164,7 @@ class Principal:
     scopes: frozenset[str] = frozenset()
     expires: float = float("inf")
     groups_known: bool = True
+    credential: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,6 +165,12 @@ class RateLimited(Refusal):
     default = "Too many requests; wait before the next one."
 
 
+class LoginThrottled(RateLimited):
+    """Too many failed logins of this account or from this address; nothing was asked of a directory."""
+
+    default = "Too many logins failed; wait before the next one."
+
+
 class NoBackend(Refusal):
     code, result = "no_backend", "upstream_error"
     default = "No healthy backend serves this model at the moment; try again shortly."

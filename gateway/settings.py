@@ -19,6 +19,9 @@ from gateway.config.values import (
     HeaderName,
     HeaderValue,
     Host,
+    LdapAttribute,
+    LdapFilter,
+    LdapUrl,
     ModelName,
     Name,
     Net,
@@ -29,12 +32,16 @@ from gateway.config.values import (
     Protocol,
     Renames,
     Seconds,
+    Secret,
     Strikes,
     Text,
     Url,
     UrlPath,
+    Verify,
     Wait,
     Weight,
+    WhenAsked,
+    WhichName,
 )
 
 Network = IPv4Network | IPv6Network
@@ -45,8 +52,12 @@ MIB = 1024 * KIB
 
 @dataclass(frozen=True, slots=True)
 class ServerTls:
+    """`client_ca`: who vouches for clients' certificates; None asks for none. `client_certificate`: may or must be."""
+
     certificate: FilePath
     key: FilePath
+    client_ca: FilePath | None = None
+    client_certificate: WhenAsked = "optional"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +67,7 @@ class Listen:
     port: Port = 8443
     trusted_proxies: tuple[Net, ...] = ()
     max_body: Bytes = 64 * MIB
+    public_url: Url | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +89,36 @@ ALGORITHMS = SIGNATURES
 
 
 @dataclass(frozen=True, slots=True)
+class OAuthClient:
+    """How the gateway proves who it is to a provider: by a secret (RFC 6749 section 2.3.1), or by a key (RFC 7523)."""
+
+    client_id: Text
+    client_secret: Secret | None = field(default=None, repr=False)
+    private_key: FilePath | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Introspection(OAuthClient):
+    """Asking the provider about a token (RFC 7662). `endpoint` None: found by discovery."""
+
+    endpoint: Url | None = None
+    positive: Wait = 60.0
+    negative: Wait = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Login(OAuthClient):
+    """Logging people in with a browser (OpenID Connect, authorization code with PKCE)."""
+
+    scopes: tuple[Text, ...] = ("openid",)
+
+
+@dataclass(frozen=True, slots=True)
 class OidcIssuer:
     """One OpenID provider whose access tokens are believed. `stale` bounds how long keys serve without a refresh.
 
-    `jwks_uri` None: found by discovery, and `issuer` is a URL then.
+    `jwks_uri` None: found by discovery, and `issuer` is a URL then. `discovery_token`: sent with each fetch, for a
+    Kubernetes API server. `groups_from`: the directory that knows the groups, by subject; else the token does.
     """
 
     name: Name
@@ -99,6 +137,105 @@ class OidcIssuer:
     refresh: Wait = 600.0
     cooldown: Wait = 30.0
     stale: Wait = 86400.0
+    verify: Verify = "jwt"
+    introspection: Introspection | None = None
+    groups_from: Name | None = None
+    login: Login | None = None
+    discovery_token: Secret | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LdapBind:
+    """The gateway's own account in a directory."""
+
+    dn: Text
+    password: Secret = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LdapUsers:
+    """How people are found: searched under `base` with `filter`, or bound at once by `dn_template` (a distinguished
+    name, or `{username}@domain`). `{username}` is what was typed, escaped. `subject`: the attribute that names them."""
+
+    base: Affix = ""
+    filter: LdapFilter = "(uid={username})"
+    subject: LdapAttribute = "uid"
+    dn_template: Affix = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LdapGroups:
+    """How groups are found: searched with `filter` (`{dn}`: the member), or read from `attribute` of the person.
+
+    `name`: the attribute that names a group. `nested`: groups of groups count too.
+    """
+
+    base: Affix = ""
+    filter: LdapFilter = "(member={dn})"
+    name: LdapAttribute = "cn"
+    nested: bool = False
+    attribute: LdapAttribute | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LdapCache:
+    """How long a pair of name and password that held, or did not, is remembered."""
+
+    positive: Seconds = 300.0
+    negative: Seconds = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ldap:
+    """One directory, reached by any of `servers` (the first that answers). `timeout` bounds a whole login.
+
+    `connections`: logins and look-ups under way at once.
+    """
+
+    name: Name
+    servers: tuple[LdapUrl, ...]
+    users: LdapUsers
+    bind: LdapBind | None = None
+    groups: LdapGroups | None = None
+    start_tls: bool = False
+    ca: FilePath | None = None
+    allow_insecure: bool = False
+    timeout: Wait = 5.0
+    cache: LdapCache = LdapCache()
+    connections: Places = 16
+    group_prefix: Affix = ""
+    group_map: Renames = ()
+    groups_allowed: tuple[Text, ...] = ("**",)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKeys:
+    """`file` holds digests of keys, never keys."""
+
+    file: FilePath
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Tokens that the gateway issues itself. `key`: PEM; the first private key signs, all verify."""
+
+    key: FilePath
+    lifetime: Wait = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Mtls:
+    """Callers known by their certificate. `subject`: which name of it is theirs."""
+
+    subject: WhichName = "san_uri"
+    groups_from: Name | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """`file` lists tokens, subjects and keys that hold no more."""
+
+    file: FilePath
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,9 +328,14 @@ class Settings:
     """The whole configuration file."""
 
     listen: Listen
-    oidc: tuple[OidcIssuer, ...]
     policies: FilePath
     pools: tuple[Pool, ...]
+    oidc: tuple[OidcIssuer, ...] = ()
+    ldap: tuple[Ldap, ...] = ()
+    api_keys: ApiKeys | None = None
+    tokens: Tokens | None = None
+    mtls: Mtls | None = None
+    revoked: Revoked | None = None
     management: Management = Management()
     hide_models: bool = False
     limits: Limits = Limits()

@@ -13,13 +13,27 @@ from gateway.config.part import Finding, Part
 from gateway.settings import ServerTls
 from gateway.tls import TlsError, certificates, expiry, server_context
 
-AUTHORITIES: Final = (("identity", "oidc", "*", "ca"), ("pools", "*", "backends", "*", "tls", "ca"))
+AUTHORITIES: Final = (
+    ("listen", "tls", "client_ca"),
+    ("identity", "oidc", "*", "ca"),
+    ("identity", "ldap", "*", "ca"),
+    ("pools", "*", "backends", "*", "tls", "ca"),
+)
+# Read when everything is built, which says what is wrong with them.
+OTHERS: Final = (
+    ("identity", "oidc", "*", "introspection", "private_key"),
+    ("identity", "oidc", "*", "login", "private_key"),
+    ("identity", "api_keys", "file"),
+    ("identity", "tokens", "key"),
+    ("identity", "revoked", "file"),
+)
 
 
 def named(file: Part, root: Path) -> Iterator[Path]:
     """Every file and folder that the result depends on, besides secrets."""
     tls = file["listen"]["tls"]
-    for part in (tls["certificate"], tls["key"], file["policies"], *_authorities(file)):
+    others = (part for way in OTHERS for part in file.at(*way))
+    for part in (tls["certificate"], tls["key"], file["policies"], *_authorities(file), *others):
         if part.text:
             yield root / part.text
 

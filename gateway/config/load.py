@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -79,34 +79,33 @@ def _mistakes(document: Document, findings: Iterable[Finding]) -> list[Mistake]:
 
 def _settings(file: shape.File, root: Path) -> settings.Settings:
     audit = file.audit if file.audit.file == "-" else settings.Audit(str(root / file.audit.file))
-    return settings.Settings(
-        listen=_narrow(file.listen, settings.Listen, tls=_narrow(_rooted(file.listen.tls, root), settings.ServerTls)),
-        oidc=tuple(_narrow(_rooted(provider, root), settings.OidcIssuer) for provider in file.identity.oidc),
-        policies=root / file.policies,
-        pools=tuple(_pool(pool, root) for pool in file.pools),
-        management=file.management,
-        hide_models=file.hide_models,
-        limits=file.limits,
+    rooted, identity = _rooted(file, root), _rooted(file.identity, root)
+    return _narrow(
+        rooted,
+        settings.Settings,
+        pools=tuple(map(_pool, rooted.pools)),
         audit=audit,
+        **{entry.name: getattr(identity, entry.name) for entry in fields(identity)},
     )
 
 
-def _pool(pool: shape.Pool, root: Path) -> settings.Pool:
-    backends = tuple(_backend(backend, root) for backend in pool.backends)
+def _pool(pool: shape.Pool) -> settings.Pool:
+    backends = tuple(_narrow(backend, settings.BackendAddress) for backend in pool.backends)
     return _narrow(pool, settings.Pool, backends=backends)
 
 
-def _backend(backend: shape.Backend, root: Path) -> settings.BackendAddress:
-    tls = None if backend.tls is None else _rooted(backend.tls, root)
-    return _narrow(backend, settings.BackendAddress, tls=tls)
-
-
 def _rooted(value: T, root: Path) -> T:
-    """`value`, a dataclass, with its own paths relative to nothing."""
-    paths = {entry.name: getattr(value, entry.name) for entry in fields(value)}  # type: ignore[arg-type]
-    return replace(value, **{name: root / path for name, path in paths.items() if isinstance(path, Path)})  # type: ignore[type-var]
+    """`value`, with its paths, and those in it, relative to nothing."""
+    if isinstance(value, Path):
+        return root / value  # type: ignore[return-value]
+    if isinstance(value, tuple):
+        return tuple(_rooted(each, root) for each in value)  # type: ignore[return-value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{entry.name: _rooted(getattr(value, entry.name), root) for entry in fields(value)})
+    return value
 
 
 def _narrow(value: Any, type_: type[T], **instead: Any) -> T:
     """`value` as the `type_` that its own type adds to, with some fields replaced."""
-    return type_(**{entry.name: getattr(value, entry.name) for entry in fields(type_)} | instead)  # type: ignore[arg-type]
+    own = {entry.name: getattr(value, entry.name) for entry in fields(type_) if entry.name not in instead}
+    return type_(**own | instead)

@@ -16,7 +16,13 @@ from gateway.config.part import Finding, Part
 from gateway.config.yamlfile import Document
 from gateway.config.yamltext import scalar
 
-SECRETS: Final = (("pools", "*", "credential", "value"),)
+SECRETS: Final = (
+    ("pools", "*", "credential", "value"),
+    ("identity", "oidc", "*", "introspection", "client_secret"),
+    ("identity", "oidc", "*", "login", "client_secret"),
+    ("identity", "oidc", "*", "discovery_token"),
+    ("identity", "ldap", "*", "bind", "password"),
+)
 
 VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 OPENING: Final = "${"

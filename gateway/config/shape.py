@@ -8,33 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gateway import settings
-from gateway.config.values import FilePath, NotBuilt, Verify, Workers
-
-
-@dataclass(frozen=True, slots=True)
-class ListenTls(settings.ServerTls):
-    client_ca: NotBuilt = None
-
-
-@dataclass(frozen=True, slots=True)
-class Listen(settings.Listen):
-    tls: ListenTls
-
-
-@dataclass(frozen=True, slots=True)
-class Oidc(settings.OidcIssuer):
-    verify: Verify = "jwt"
-    introspection: NotBuilt = None
-    groups_from: NotBuilt = None
+from gateway.config.values import FilePath, NotBuilt, Workers
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    oidc: tuple[Oidc, ...] = ()
-    ldap: NotBuilt = None
-    api_keys: NotBuilt = None
-    tokens: NotBuilt = None
-    mtls: NotBuilt = None
+    oidc: tuple[settings.OidcIssuer, ...] = ()
+    ldap: tuple[settings.Ldap, ...] = ()
+    api_keys: settings.ApiKeys | None = None
+    tokens: settings.Tokens | None = None
+    mtls: settings.Mtls | None = None
+    revoked: settings.Revoked | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +35,7 @@ class Pool(settings.Pool):
 class File:
     """The whole file."""
 
-    listen: Listen
+    listen: settings.Listen
     identity: Identity
     policies: FilePath
     pools: tuple[Pool, ...]

@@ -34,7 +34,7 @@ OWN_HEADERS: Final = frozenset(  # RFC 9110 §7.6.1 and framing: the connection 
     {"connection", "content-length", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
 )
 PREFIX: Final = re.compile(r"/[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-TAKEN_PREFIXES: Final = frozenset({"/v1", "/v2", "/biology", "/health", "/metrics"})
+TAKEN_PREFIXES: Final = frozenset({"/v1", "/v2", "/auth", "/biology", "/health", "/metrics", "/ui"})
 
 
 def one_of(what: str, words: Sequence[str]) -> Callable[[Any], str]:
@@ -98,11 +98,13 @@ def not_built(value: Any) -> None:
         raise ValueError(NOT_BUILT)
 
 
-def verify(value: Any) -> str:
-    """How tokens of a provider are checked."""
-    if value in ("introspect", "both"):
-        raise ValueError("introspection is not built yet; only jwt is taken")
-    return one_of("way to verify", ("jwt", "introspect", "both"))(value)
+def ldap_filter(value: Any) -> str:
+    """A search filter (RFC 4515) with `{username}` or `{dn}` in it; what is put there is escaped."""
+    if not isinstance(value, str) or len(value) > 1024 or not value.startswith("(") or not value.endswith(")"):
+        raise ValueError("expected a search filter in parentheses, such as (uid={username})")
+    if value.count("(") != value.count(")"):
+        raise ValueError("the parentheses of this filter do not match")
+    return value
 
 
 def workers(value: Any) -> int | str:
@@ -161,5 +163,15 @@ HeaderValue = Annotated[
 ]
 Prefix = Annotated[str, Written(prefix)]
 NotBuilt = Annotated[None, Written(not_built)]
-Verify = Annotated[str, Written(verify)]
+Verify = Annotated[str, Written(one_of("way to verify", ("jwt", "introspect", "both")))]
+WhenAsked = Annotated[str, Written(one_of("rule for client certificates", ("optional", "required")))]
+WhichName = Annotated[str, Written(one_of("name of a certificate", ("san_uri", "san_dns", "san_email", "cn")))]
+Secret = Annotated[str, Written(matching(r"[^\x00-\x1f\x7f]{1,8192}", "a secret of one line"))]
+LdapUrl = Annotated[
+    str, Written(matching(r"ldaps?://[A-Za-z0-9._:\[\]-]{1,253}/?", "a server as ldaps://host or ldaps://host:port"))
+]
+LdapAttribute = Annotated[
+    str, Written(matching(r"[A-Za-z][A-Za-z0-9;-]{0,63}|[0-9]+(\.[0-9]+)+", "the name of an attribute"))
+]
+LdapFilter = Annotated[str, Written(ldap_filter)]
 Workers = Annotated[int | str, Written(workers)]

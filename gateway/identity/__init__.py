@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from gateway.call import Call, Principal
 from gateway.errors import Unidentified
-from gateway.identity.bearer import CHALLENGE
+from gateway.identity.refused import CHALLENGE
 from gateway.seams import Identity
 
 

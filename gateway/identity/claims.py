@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from gateway.identity.bearer import BadToken, Result
+from gateway.identity.refused import BadToken, Result
 from gateway.settings import OidcIssuer
 
 Claims = Mapping[str, object]

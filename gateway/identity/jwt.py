@@ -20,8 +20,9 @@ from jose.backends.base import Key
 from jose.backends.cryptography_backend import CryptographyECKey, CryptographyRSAKey
 from jose.exceptions import JOSEError
 
-from gateway.identity.bearer import TOKEN_LIMIT, BadToken, Result
+from gateway.identity.bearer import TOKEN_LIMIT
 from gateway.identity.jwk import SigningKey, decode_base64url
+from gateway.identity.refused import BadToken, Result
 
 #: RFC 9068 section 2.1 types access tokens; before it, the general name or none was usual (RFC 7519 section 5.1).
 TYPES = frozenset({"at+jwt", "application/at+jwt", "jwt"})

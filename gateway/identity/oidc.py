@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 
 from gateway.call import Principal
 from gateway.errors import IdentityUnavailable
-from gateway.identity.bearer import BadToken, Result
 from gateway.identity.claims import check_claims
 from gateway.identity.jwt import Token, check_signature
 from gateway.identity.keys import RETRY_SECONDS, KeySet
+from gateway.identity.refused import BadToken, Result
 from gateway.policy.globs import compile_glob
 from gateway.settings import OidcIssuer
 

@@ -12,10 +12,11 @@ from hashlib import sha256
 
 from gateway.call import Call, Principal
 from gateway.errors import IdentityUnavailable
-from gateway.identity.bearer import BadToken, Result, authorization, bearer_token
+from gateway.identity.bearer import authorization, bearer_token
 from gateway.identity.jwt import Token, parse
 from gateway.identity.keys import KeySet
 from gateway.identity.oidc import OidcBearer
+from gateway.identity.refused import BadToken, Result
 
 # Only tokens that hold get in, so a stranger cannot push others out. An entry takes about half a KiB, a group or scope
 # about 100 bytes: 30 MiB at most, whoever is in however many groups.

@@ -25,7 +25,6 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "header": values.header,
     "prefix": values.prefix,
     "algorithm": values.algorithm,
-    "verify": values.verify,
     "workers": values.workers,
     "not built": values.not_built,
 }

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from gateway.call import Call, Principal
 from gateway.errors import Unidentified
 from gateway.identity import FirstOf
-from gateway.identity.bearer import BadToken, bearer_token
+from gateway.identity.bearer import bearer_token
+from gateway.identity.refused import BadToken
 from tests.identity.conftest import Bench, call_with, challenge
 
 NAME = b"authorization"

@@ -13,8 +13,8 @@ from gateway.call import Principal
 from gateway.drive import Drive
 from gateway.errors import Unidentified
 from gateway.fetch import Fetch
-from gateway.identity.bearer import BadToken, Result
 from gateway.identity.jwt import parse
+from gateway.identity.refused import BadToken, Result
 from gateway.identity.tokens import BearerIdentity
 from tests.identity.conftest import EPOCH, Bench, Start, bearing, call_with, until
 from tests.identity.provider import Provider

@@ -1,0 +1,49 @@
+"""What the assembly, the pages and other identities ask of a provider.
+
+Knows: the questions. Must not know: any provider.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from gateway.call import Principal
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a provider does. `ready`: a caller could be identified by it now. `outage`: seconds since it last answered,
+    0 while it does. `bound`: seconds of outage after which callers it vouched for are refused."""
+
+    provider: str
+    ready: bool
+    outage: float
+    bound: float
+
+
+class Provider(Protocol):
+    """Whom the gateway depends on to know callers."""
+
+    def standing(self) -> Standing: ...
+
+
+class Directory(Protocol):
+    """A directory of people. Both may be awaited on the path of a call, which is not a task."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def log_in(self, name: str, password: str, peer: str) -> Principal:
+        """The person whose name and password these are; `peer` is the address they came from.
+
+        Raises `BadLogin`, `LoginThrottled`, `IdentityUnavailable`.
+        """
+        ...
+
+    async def groups_of(self, subject: str) -> frozenset[str]:
+        """The groups of the person with this subject, as finally named; none for somebody who is not there.
+
+        Raises `BadLogin` for an account that is disabled, `IdentityUnavailable`.
+        """
+        ...

@@ -1,0 +1,69 @@
+"""How the gateway says that a credential does not hold: challenges, and the closed list of outcomes.
+
+Knows: RFC 6750, RFC 7617. Must not know: any kind of credential.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from gateway.errors import Unidentified
+
+REALM = "nim-gateway"
+
+#: What a caller without a credential is told (RFC 6750 section 3.1: no error code then).
+CHALLENGE = f'Bearer realm="{REALM}"'.encode()
+
+#: The same where names and passwords are taken (RFC 7617 section 2.1).
+BASIC_CHALLENGE = f'Basic realm="{REALM}", charset="UTF-8"'.encode()
+
+
+class Result(StrEnum):
+    """How an authentication ended: the label `result` of `gateway_authentications_total`, hence a closed list."""
+
+    OK = "ok"
+    CACHED = "cached"
+    MALFORMED = "malformed"
+    BAD_ISSUER = "bad_issuer"
+    BAD_ALGORITHM = "bad_algorithm"
+    BAD_AUDIENCE = "bad_audience"
+    BAD_CLAIMS = "bad_claims"
+    BAD_SIGNATURE = "bad_signature"
+    EXPIRED = "expired"
+    NOT_YET_VALID = "not_yet_valid"
+    UNKNOWN_KEY = "unknown_key"
+    WRONG_KIND = "wrong_kind"
+    UNAVAILABLE = "unavailable"
+    NO_PROOF = "no_proof"
+    BAD_PROOF = "bad_proof"
+    INACTIVE = "inactive"
+    REVOKED = "revoked"
+    UNKNOWN_KEY_ID = "unknown_api_key"
+    BAD_PASSWORD = "bad_password"  # noqa: S105  a word for a result
+    REFUSED_ACCOUNT = "refused_account"
+    THROTTLED = "throttled"
+
+
+class BadToken(Unidentified):
+    """A bearer token that does not hold. `text` is for the caller: ASCII without quotes, nothing from the token."""
+
+    def __init__(self, reason: Result, text: str) -> None:
+        challenge = f'Bearer realm="{REALM}", error="invalid_token", error_description="{text}"'
+        super().__init__(
+            f"The bearer token is not accepted: {text}.",
+            detail=reason.value,
+            headers=((b"www-authenticate", challenge.encode("ascii")),),
+        )
+        self.reason = reason
+
+
+class BadLogin(Unidentified):
+    """A name and password that do not hold. Always the same words: nobody learns which of the two is wrong."""
+
+    def __init__(self, reason: Result, detail: str = "") -> None:
+        super().__init__(
+            "The name or the password is not accepted.",
+            detail=detail or reason.value,
+            headers=((b"www-authenticate", BASIC_CHALLENGE),),
+        )
+        self.reason = reason

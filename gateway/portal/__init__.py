@@ -1,0 +1,1 @@
+"""The gateway's own pages: one more backend, an aiohttp application on a Unix socket, reached by the same relay."""

@@ -1,0 +1,54 @@
+"""What the pages ask of the running gateway; asked anew for each request, so that a reload shows at once.
+
+Knows: the questions. Must not know: who answers, HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gateway.call import Principal
+from gateway.identity.providers import Directory
+
+
+@dataclass(frozen=True, slots=True)
+class Minted:
+    """A token that the gateway signed; `lifetime` in seconds, `id` is its `jti`."""
+
+    text: str = field(repr=False)
+    lifetime: float
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """A model that a caller may use: the name to call it by, its aliases, the protocols of its pool, its prefix."""
+
+    name: str
+    aliases: tuple[str, ...]
+    protocols: tuple[str, ...]
+    prefix: str = ""
+
+
+class Services(Protocol):
+    """`public_url`: where callers reach the gateway, without a final slash."""
+
+    @property
+    def public_url(self) -> str: ...
+
+    @property
+    def directories(self) -> Sequence[Directory]: ...
+
+    def mint(self, principal: Principal) -> Minted:
+        """A token for this caller, no longer than their own credential holds."""
+        ...
+
+    def key_set(self) -> dict[str, object]:
+        """The public keys of the gateway's tokens (RFC 7517)."""
+        ...
+
+    def granted(self, principal: Principal) -> Sequence[Granted]:
+        """The models that this caller may run, in the order of the configuration."""
+        ...
