@@ -29,6 +29,7 @@ from gateway.doors.http import HttpDoor
 from gateway.exchange import Exchange
 from gateway.fetch import Fetch
 from gateway.generation import Generation, Lasting, Source
+from gateway.identity.providers import Standing
 from gateway.ids import RequestIds
 from gateway.pools.backends import Backend
 from gateway.pools.health import Prober, servable
@@ -67,7 +68,6 @@ class Gateway:
         with needed(f"audit file {settings.audit.file}"):
             self._audit = AuditFile(settings.audit.file, self._lose)
         self._account = Account(self._tallies, self._audit.add)
-        self._server_tls = tls.server_context(settings.listen.tls)
         self._now: Generation
         timeouts = settings.limits.timeouts
         self._wires = {
@@ -78,7 +78,7 @@ class Gateway:
             self._account,
             RequestIds().new,
             _door_settings(settings),
-            self._server_tls,
+            tls.server_context(settings.listen.tls),
         )
         page = MetricsPage(self._sources())
         self._admin = AdminDoor(
@@ -128,8 +128,8 @@ class Gateway:
         """True while a caller could be identified and at least one model is served, and no drain has begun."""
         if self._draining.is_set():
             return False
-        known = any(keys.ready for keys in self._now.key_sets.values())
-        return known and any(any(models.values()) for models in servable(self._now.pools).values())
+        now = self._now
+        return now.identities.ready() and any(any(models.values()) for models in servable(now.pools).values())
 
     def status(self) -> dict[str, Any]:
         """What runs now, for people."""
@@ -146,7 +146,12 @@ class Gateway:
             },
             "rules": len(now.source.rules),
             "issuers": {
-                keys.name: {"ready": keys.ready, "keys_age_seconds": keys.age()} for keys in now.key_sets.values()
+                keys.name: {"ready": keys.ready, "keys_age_seconds": keys.age()}
+                for keys in now.identities.key_sets.values()
+            },
+            "providers": {
+                one.provider: {"ready": one.ready, "outage_seconds": one.outage, "bound_seconds": one.bound}
+                for one in now.identities.standings()
             },
             "models": servable(now.pools),
             "pools": {
@@ -172,8 +177,11 @@ class Gateway:
             pools=lambda: self._now.pools,
             in_flight=lambda: {pool.name: self._admission.in_flight[pool.name] for pool in self._now.pools},
             jwks_ages=lambda: {
-                issuer.issuer: age for issuer, keys in self._now.key_sets.items() if (age := keys.age()) is not None
+                issuer.issuer: age
+                for issuer, keys in self._now.identities.key_sets.items()
+                if (age := keys.age()) is not None
             },
+            standings=self._standings,
             certificates=self._certificate_expiries,
             connections=self._door.states,
             places=lambda: self._door.listener.places,
@@ -192,6 +200,9 @@ class Gateway:
             return {str(path): tls.expiry(path)}
         except tls.TlsError:
             return {}  # half-replaced on disk; what is served is what was loaded
+
+    def _standings(self) -> tuple[Standing, ...]:
+        return self._now.identities.standings()
 
     def _cache_entries(self) -> dict[str, int]:
         return self._now.cache_entries()
@@ -212,9 +223,7 @@ class Gateway:
 
     def _start_background(self) -> None:
         now = self._now
-        wanted: dict[str, Callable[[], Awaitable[None]]] = {
-            f"keys {issuer.name} {id(keys)}": keys.run for issuer, keys in now.key_sets.items()
-        }
+        wanted: dict[str, Callable[[], Awaitable[None]]] = dict(now.identities.background)
         wanted[f"probes {now.number}"] = Prober(now.pools, self._lasting.fetch).run
         wanted["reloads"] = self._reload_loop
         wanted["watch"] = self._watch
@@ -274,7 +283,7 @@ class Gateway:
         source = after.source
         self._watcher.set_files(source.files)
         try:
-            tls.reload_into(self._server_tls, source.settings.listen.tls)
+            self._door.listener.tls = tls.server_context(source.settings.listen.tls)
         except (OSError, ValueError, tls.TlsError) as error:
             self._reload_failed((str(error),))
             return

@@ -6,8 +6,10 @@ Must not know: sockets, HTTP/1.1, configuration, any library.
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
+from hashlib import sha256
 from typing import Any, Final
 
 from gateway.accounting.tallies import CallSeries
@@ -96,18 +98,31 @@ class AnswerHead(Noted):
         return b""
 
 
+class ClientCertificate:
+    """The certificate that a connection was opened with, verified against `listen.tls.client_ca`.
+
+    `thumbprint`: SHA-256 of its DER form in base64url, as tokens name it (RFC 8705 section 3.1).
+    """
+
+    __slots__ = ("der", "thumbprint")
+
+    def __init__(self, der: bytes) -> None:
+        self.der: Final = der
+        self.thumbprint: Final = urlsafe_b64encode(sha256(der).digest()).rstrip(b"=").decode()
+
+
 class Call(Noted):
     """One request as it came, before anything is known about it.
 
     `path` is the raw path of the target, percent-encoding untouched and without the query; `query` is what follows `?`,
     without it, or None. `fields` never holds trailers. `peer` is the client's address, after trusted proxies.
-    `started` is `time.monotonic()` at the first byte of the request.
+    `started` is `time.monotonic()` at the first byte of the request. `certificate`: the client's, if it showed one.
 
     `derived` is shared by calls on one connection whose method, target, fields (but for Content-Length) and peer are
     the same to the byte: a step may keep there what follows from those alone (`Noted`).
     """
 
-    __slots__ = ("channel", "derived", "fields", "id", "method", "path", "peer", "query", "started")
+    __slots__ = ("certificate", "channel", "derived", "fields", "id", "method", "path", "peer", "query", "started")
 
     def __init__(  # noqa: PLR0913, PLR0917  a value with this many fields
         self,
@@ -119,6 +134,7 @@ class Call(Noted):
         fields: Fields,
         peer: str,
         started: float,
+        certificate: ClientCertificate | None = None,
         derived: dict[object, Any] | None = None,
     ) -> None:
         self.id: Final = id
@@ -129,7 +145,23 @@ class Call(Noted):
         self.fields: Final = fields
         self.peer: Final = peer
         self.started: Final = started
+        self.certificate: Final = certificate
         self.derived = {} if derived is None else derived
+
+    def again(self, id: str, started: float) -> Call:  # noqa: A002  its name on every page
+        """The same request once more, under a name of its own; what was derived from this one holds for both."""
+        return Call(
+            id,
+            self.channel,
+            self.method,
+            self.path,
+            self.query,
+            self.fields,
+            self.peer,
+            started,
+            self.certificate,
+            self.derived,
+        )
 
     def __repr__(self) -> str:  # fields hold credentials
         return f"<Call {self.id} {self.method} {self.path}>"

@@ -6,13 +6,12 @@ Knows: constructors. Must not know: sockets, signals, when files change.
 from __future__ import annotations
 
 import ssl
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from gateway import tls
+from gateway import identities, tls
 from gateway.accounting.tallies import Tallies
 from gateway.admission import Admission
 from gateway.call import Channel, Outcome
@@ -20,17 +19,14 @@ from gateway.config import load as config
 from gateway.config.mistakes import Mistake, Mistakes
 from gateway.config.watch import UNKNOWN, Content, contents
 from gateway.fetch import Fetch
-from gateway.identity import FirstOf
-from gateway.identity.keys import KeySet
-from gateway.identity.oidc import OidcBearer
-from gateway.identity.tokens import BearerIdentity
+from gateway.identities import Around, Identities
 from gateway.pipeline import Pipeline
 from gateway.policy import files as policyfile
 from gateway.policy.engine import Policy, Rule
 from gateway.pools.backends import Pool, build_pools
 from gateway.resolve.resolver import HttpResolver
 from gateway.seams import Wire
-from gateway.settings import ClientTls, OidcIssuer, Settings
+from gateway.settings import ClientTls, Settings
 from gateway.startup import buildable
 
 
@@ -96,7 +92,7 @@ def _policy_mistakes(folder: Path) -> tuple[Mistake, ...]:
 
 def _strangers(rules: Iterable[Rule], settings: Settings) -> Iterator[Mistake]:
     """Issuers that no provider has: a rule that denies by a misspelt name would deny nobody."""
-    known = {issuer.name for issuer in settings.oidc}
+    known = identities.names(settings)
     for rule in rules:
         for name in sorted(rule.issuers - known):
             text = f"rule {rule.id}: no identity provider is called {name!r}; there is {', '.join(sorted(known))}"
@@ -117,19 +113,18 @@ class Lasting:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """`key_sets` by issuer; those whose settings did not change are carried over with their keys."""
+    """What runs under one reading of the files."""
 
     number: int
     source: Source
     pools: tuple[Pool, ...]
-    key_sets: Mapping[OidcIssuer, KeySet]
+    identities: Identities
     policy: Policy
-    bearer: BearerIdentity
     pipeline: Pipeline
 
     def cache_entries(self) -> dict[str, int]:
         """How much is remembered of what callers showed and asked for."""
-        return {"tokens": self.bearer.entries, "decisions": self.policy.entries}
+        return {**self.identities.cache_entries(), "decisions": self.policy.entries}
 
 
 def build(source: Source, lasting: Lasting, previous: Generation | None) -> Generation:
@@ -141,16 +136,12 @@ def build(source: Source, lasting: Lasting, previous: Generation | None) -> Gene
 def _build(source: Source, lasting: Lasting, previous: Generation | None) -> Generation:
     settings = source.settings
     pools = build_pools(settings.pools, previous.pools if previous else None, _client_context)
-    key_sets = _key_sets(settings, lasting.fetch, previous)
+    around = Around(lasting.fetch, lasting.tallies.authenticated)
+    asked = identities.build(settings, around, previous.identities if previous else None)
     policy = Policy(source.rules, hide_models=settings.hide_models)
-    bearer = BearerIdentity(
-        [OidcBearer(issuer, keys, time.time) for issuer, keys in key_sets.items()],
-        time.time,
-        lasting.tallies.authenticated,
-    )
     pipeline = Pipeline(
         resolver=HttpResolver(pools, policy.may, settings.listen.max_body, lasting.ready),
-        identity=FirstOf([bearer]),
+        identity=asked.first_of,
         policy=policy,
         admission=lasting.admission,
         wires=lasting.wires,
@@ -158,23 +149,7 @@ def _build(source: Source, lasting: Lasting, previous: Generation | None) -> Gen
         tallies=lasting.tallies,
         timeouts=settings.limits.timeouts,
     )
-    return Generation(previous.number + 1 if previous else 1, source, pools, key_sets, policy, bearer, pipeline)
-
-
-def _key_sets(settings: Settings, fetch: Fetch, previous: Generation | None) -> dict[OidcIssuer, KeySet]:
-    """A key set whose issuer's settings changed starts from the keys of the one before, where those still hold."""
-    before = dict(previous.key_sets) if previous else {}
-    by_name = {issuer.name: keys for issuer, keys in before.items()}
-    key_sets: dict[OidcIssuer, KeySet] = {}
-    for issuer in settings.oidc:
-        keys = before.get(issuer)
-        if keys is None:
-            context = _client_context(ClientTls(ca=issuer.ca)) if issuer.ca else None
-            keys = KeySet(issuer, fetch, time.monotonic, tls=context)
-            if issuer.name in by_name:
-                keys.adopt(by_name[issuer.name])
-        key_sets[issuer] = keys
-    return key_sets
+    return Generation(previous.number + 1 if previous else 1, source, pools, asked, policy, pipeline)
 
 
 def _client_context(settings: ClientTls | None) -> ssl.SSLContext:

@@ -41,35 +41,23 @@ def server_context(tls: ServerTls) -> ssl.SSLContext:
         raise TlsError(tls.key, _why(error)) from None
     except (OSError, ValueError) as error:
         raise TlsError(tls.key, f"cannot be read: {error}") from None
+    if tls.client_ca is not None:
+        context.load_verify_locations(cafile=_authorities(tls.client_ca))
+        context.verify_mode = ssl.CERT_REQUIRED if tls.client_certificate == "required" else ssl.CERT_OPTIONAL
     return context
 
 
-def reload_into(context: ssl.SSLContext, tls: ServerTls) -> None:
-    """Handshakes that begin from now on get the certificate in the files. Raises `TlsError`, and then nothing changes.
-
-    A new context is taken as a whole: loading into the live one could leave a new certificate beside an old key, and
-    keeps an old certificate whose kind of key differs.
-    """
-    fresh = server_context(tls)
-
-    def choose(connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
-        connection.context = fresh
-
-    # Called for every handshake, also when the client sends no name.
-    context.sni_callback = choose
+def peer_certificate(connection: ssl.SSLObject | None) -> bytes | None:
+    """The other side's certificate in DER form, if it was asked for one, showed one and it was verified."""
+    if connection is None or connection.context.verify_mode is ssl.CERT_NONE:
+        return None
+    return connection.getpeercert(binary_form=True)
 
 
 def client_context(tls: ClientTls | None) -> ssl.SSLContext:
     """What a connection to a backend or provider needs; the certificate is always checked. Raises `TlsError`."""
     ca = tls.ca if tls is not None else None
-    if ca is None:
-        context = ssl.create_default_context()
-    else:
-        certificates(ca)
-        try:
-            context = ssl.create_default_context(cafile=ca)
-        except (ssl.SSLError, OSError):
-            raise TlsError(ca, "holds no usable certificate authority") from None
+    context = ssl.create_default_context(cafile=None if ca is None else _authorities(ca))
     _harden(context)
     return context
 
@@ -86,6 +74,16 @@ def certificates(path: Path) -> list[x509.Certificate]:
         return x509.load_pem_x509_certificates(text)
     except ValueError:
         raise TlsError(path, "holds no certificate in PEM form") from None
+
+
+def _authorities(file: Path) -> Path:
+    """The file, if every certificate in it can be trusted with. Raises `TlsError`."""
+    certificates(file)
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=file)
+    except (ssl.SSLError, OSError):
+        raise TlsError(file, "holds no usable certificate authority") from None
+    return file
 
 
 def _harden(context: ssl.SSLContext) -> None:

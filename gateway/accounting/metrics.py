@@ -5,7 +5,7 @@ Knows: names, help texts, labels. Must not know: when numbers change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 
 from gateway import __version__
 from gateway.accounting.tallies import CallSeries, Tallies
+from gateway.identity.providers import Standing
 from gateway.pools.backends import Pool
 
 CALL_LABELS = ("pool", "model", "operation")
@@ -28,6 +29,7 @@ class Sources:
     pools: Callable[[], tuple[Pool, ...]]
     in_flight: Callable[[], Mapping[str, int]]
     jwks_ages: Callable[[], Mapping[str, float]]
+    standings: Callable[[], Sequence[Standing]]
     certificates: Callable[[], Mapping[str, float]]
     connections: Callable[[], Mapping[str, int]]
     places: Callable[[], int]
@@ -51,6 +53,7 @@ class GatewayCollector(Collector):
         yield from _decisions(self._sources.tallies)
         yield from _backends(self._sources)
         yield from _state(self._sources)
+        yield from _providers(self._sources)
         yield from _doors(self._sources)
 
 
@@ -178,6 +181,20 @@ def _state(sources: Sources) -> Iterator[Metric]:
     build = GaugeMetricFamily("gateway_build_info", "Always 1.", labels=("version",))
     build.add_metric((__version__,), 1)
     yield build
+
+
+def _providers(sources: Sources) -> Iterator[Metric]:
+    label = ("provider",)
+    ready = GaugeMetricFamily("gateway_identity_ready", "1 while it could tell who calls.", labels=label)
+    outage = GaugeMetricFamily("gateway_identity_outage_seconds", "Since it last answered; else 0.", labels=label)
+    bound = GaugeMetricFamily(
+        "gateway_identity_outage_bound_seconds", "Outage after which its callers are refused.", labels=label
+    )
+    for one in sources.standings():
+        ready.add_metric((one.provider,), one.ready)
+        outage.add_metric((one.provider,), one.outage)
+        bound.add_metric((one.provider,), one.bound)
+    yield from (ready, outage, bound)
 
 
 def _doors(sources: Sources) -> Iterator[Metric]:

@@ -118,7 +118,7 @@ async def _unreachable(made: Generation, fetch: Fetch) -> list[str]:
             return await question
 
     questions = [
-        *(_provider(issuer.jwks_uri or issuer.issuer, keys) for issuer, keys in made.key_sets.items()),
+        *(_provider(issuer.jwks_uri or issuer.issuer, keys) for issuer, keys in made.identities.key_sets.items()),
         *(_backend(fetch, pool, backend) for pool in made.pools for backend in pool.backends),
     ]
     async with asyncio.TaskGroup() as group:

@@ -29,8 +29,12 @@ NEEDED: Final[dict[tuple[str, ...], str]] = {
 UNIQUE: Final[tuple[tuple[tuple[str, ...], str, str], ...]] = (
     (("pools", "*"), "name", "a pool"),
     (("identity", "oidc", "*"), "name", "a provider"),
+    (("identity", "ldap", "*"), "name", "a provider"),
     (("identity", "oidc", "*"), "issuer", "a provider"),
 )
+
+# What can tell who calls.
+PROVIDERS: Final = ("oidc", "ldap", "api_keys", "mtls")
 
 WILDCARDS: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104  nothing listens here, it is only compared
 
@@ -49,8 +53,9 @@ def _empty(file: Part) -> Iterator[Finding]:
 
 
 def _no_provider(file: Part) -> Iterator[Finding]:
-    if isinstance(file["identity"].value, dict) and not any(True for _ in file["identity"]["oidc"]):
-        yield Finding(("identity", "oidc"), "at least one identity provider is needed")
+    identity = file["identity"]
+    if isinstance(identity.value, dict) and not any(identity[kind].value for kind in PROVIDERS):
+        yield Finding(identity.path, f"at least one way to know callers is needed: {', '.join(PROVIDERS)}")
 
 
 def _twice(file: Part) -> Iterator[Finding]:

@@ -97,7 +97,7 @@ def _pool(pool: shape.Pool) -> settings.Pool:
 def _rooted(value: T, root: Path) -> T:
     """`value`, with its paths, and those in it, relative to nothing."""
     if isinstance(value, Path):
-        return root / value  # type: ignore[return-value]
+        return root / value
     if isinstance(value, tuple):
         return tuple(_rooted(each, root) for each in value)  # type: ignore[return-value]
     if is_dataclass(value) and not isinstance(value, type):
@@ -107,5 +107,5 @@ def _rooted(value: T, root: Path) -> T:
 
 def _narrow(value: Any, type_: type[T], **instead: Any) -> T:
     """`value` as the `type_` that its own type adds to, with some fields replaced."""
-    own = {entry.name: getattr(value, entry.name) for entry in fields(type_) if entry.name not in instead}
+    own = {entry.name: getattr(value, entry.name) for entry in fields(type_) if entry.name not in instead}  # type: ignore[arg-type]
     return type_(**own | instead)

@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections import deque
 
-from gateway.call import Call, Channel, Dialect, Outcome
+from gateway.call import Call, Channel, ClientCertificate, Dialect, Outcome
 from gateway.deadline import Deadline
 from gateway.doors.body import IncomingBody, WholeBody
 from gateway.doors.door import LINGER, WRITE_HIGH, WRITE_LOW, Door, Incoming
@@ -22,6 +22,7 @@ from gateway.exchange import Flow
 from gateway.headers import client_address
 from gateway.http1 import heads
 from gateway.http1.requests import UNREADABLE, RequestHead, RequestReader, crowded, portion
+from gateway.tls import peer_certificate
 
 # Requests that may wait behind the one being answered (RFC 9112 §9.3.2); what came with them is kept unread meanwhile.
 _PIPELINE_LIMIT = 16
@@ -58,6 +59,8 @@ class ClientConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]  # a stream transport, by construction of the server
         self._transport.set_write_buffer_limits(WRITE_HIGH, WRITE_LOW)
+        der = peer_certificate(transport.get_extra_info("ssl_object"))
+        self._certificate = None if der is None else ClientCertificate(der)
         self._reading = Reading(self._loop, self._transport, self._left)
         self._reader = RequestReader(self, self._door.settings.header)
         self._deadline = Deadline(self._loop, self._late)
@@ -114,17 +117,7 @@ class ClientConnection(asyncio.Protocol):
     def on_request_again(self, head: RequestHead, content: bytes) -> None:
         last = self._last
         if head is self._last_head and last is not None:
-            call = Call(
-                self._door.new_id(),
-                Channel.HTTP,
-                last.method,
-                last.path,
-                last.query,
-                last.fields,
-                last.peer,
-                self._started,
-                last.derived,
-            )
+            call = last.again(self._door.new_id(), self._started)
         else:
             call = self._call(head)
         self._queue_up(call, head, WholeBody(content))
@@ -142,6 +135,7 @@ class ClientConnection(asyncio.Protocol):
             head.fields,
             peer,
             self._started,
+            self._certificate,
         )
 
     def _queue_up(self, call: Call, head: RequestHead, body: IncomingBody | WholeBody) -> None:

@@ -55,7 +55,8 @@ class Listener:
     def __init__(self, house: House, tls: ssl.SSLContext, places: int, handshake: float) -> None:
         """`places`: connections there may be, those in their handshake included. `handshake`: seconds it may take."""
         self._house = house
-        self._tls = tls
+        #: What handshakes that begin from now on go by.
+        self.tls = tls
         self._handshake = handshake
         self._loop = asyncio.get_running_loop()
         self._listening: list[socket.socket] = []
@@ -147,7 +148,7 @@ class Listener:
             await self._loop.connect_accepted_socket(
                 lambda: self._house.welcome(peer),
                 line,
-                ssl=self._tls,
+                ssl=self.tls,
                 ssl_handshake_timeout=self._handshake,
                 ssl_shutdown_timeout=LINGER,
             )

@@ -22,6 +22,7 @@ import orjson
 from gateway.errors import IdentityUnavailable
 from gateway.fetch import Fetch, FetchFailed
 from gateway.identity.jwk import SigningKey, signing_keys
+from gateway.identity.providers import Standing
 from gateway.settings import MIB, OidcIssuer
 
 # Discovery and keys together. A caller with a new key waits for them, so they must stay well under a client's patience.
@@ -106,6 +107,12 @@ class KeySet:
         """How long the keys may still serve if no fetch succeeds; 0 or less when they may not."""
         age = self.age()
         return 0.0 if age is None else self._settings.stale - age
+
+    def standing(self) -> Standing:
+        """Keys serve on for `stale` seconds after the last good fetch."""
+        age = self.age()
+        outage = 0.0 if not self._failures else self._settings.stale if age is None else age
+        return Standing(self.name, self.ready, outage, self._settings.stale)
 
     def candidates(self, kid: str | None, algorithm: str) -> tuple[SigningKey, ...]:
         """The keys that may have signed, best first, at most `TRIES_LIMIT`; none when the set is too old.

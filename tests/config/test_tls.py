@@ -10,7 +10,7 @@ import pytest
 from gateway.config.load import load
 from gateway.config.mistakes import Mistakes
 from gateway.settings import ClientTls, ServerTls
-from gateway.tls import TlsError, client_context, expiry, reload_into, server_context
+from gateway.tls import TlsError, client_context, expiry, server_context
 from tests.config.conftest import MINIMAL, Pair, make_pair
 
 
@@ -79,34 +79,6 @@ def test_a_backend_is_trusted_by_its_authority_and_name_only(tmp_path: Path, pai
         handshake(server, client_context(None))
     with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
         handshake(server, trusting(tmp_path, pair), "example.com")
-
-
-@pytest.mark.parametrize("kinds", [("ec", "ec"), ("rsa", "ec"), ("ec", "rsa")])
-@pytest.mark.parametrize("name", ["localhost", None])
-def test_a_live_listener_takes_a_new_certificate_whatever_its_kind(
-    tmp_path: Path, kinds: tuple[str, str], name: str | None
-) -> None:
-    old, new = make_pair(kind=kinds[0]), make_pair(2, kind=kinds[1])
-    server = server_context(files(tmp_path, old))
-    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    client.check_hostname = False
-    client.verify_mode = ssl.CERT_NONE
-    client.set_alpn_protocols(["h2", "http/1.1"])
-    assert served(handshake(server, client, name)) == old.certificate
-    for pair in (new, old, new):
-        reload_into(server, files(tmp_path, pair))
-        connection = handshake(server, client, name)
-        assert served(connection) == pair.certificate
-        assert connection.selected_alpn_protocol() == "http/1.1"
-
-
-def test_a_bad_certificate_leaves_the_live_one(tmp_path: Path, pair: Pair) -> None:
-    tls = files(tmp_path, pair)
-    server, client = server_context(tls), trusting(tmp_path, pair)
-    tls.key.write_bytes(make_pair().key)
-    with pytest.raises(TlsError, match="not the key of the certificate"):
-        reload_into(server, tls)
-    assert served(handshake(server, client)) == pair.certificate
 
 
 @pytest.mark.parametrize(

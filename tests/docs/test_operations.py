@@ -16,6 +16,7 @@ from gateway.accounting.metrics import MetricsPage, Sources
 from gateway.accounting.tallies import Tallies
 from gateway.call import Call, Channel, Outcome
 from gateway.errors import Refusal
+from gateway.identity.providers import Standing
 from gateway.logs import JsonLines
 from gateway.pools.ejection import FailureReason
 from tests.backends.made import up
@@ -55,6 +56,7 @@ def filled() -> Sources:
         pools=lambda: (pool,),
         in_flight=lambda: {"p": 1},
         jwks_ages=lambda: {"https://idp.test": 1.0},
+        standings=lambda: (Standing("corp", ready=True, outage=0.0, bound=60.0),),
         certificates=lambda: {"tls.crt": 1.0},
         connections=lambda: {"active": 1, "idle": 1, "handshake": 1},
         places=lambda: 1,

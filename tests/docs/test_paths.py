@@ -29,6 +29,8 @@ ABSENT = {
     "doors/http2.py",  # how HTTP/2 will come
     "wires/http2.py",
     "config/my-gateway.yaml",  # the reader's own
+    "config/api_keys.yaml",
+    "config/revoked.yaml",
     "config/my-policies/",
     "config/my-policies/chat.yaml",
     "policies/demo.yaml",  # written by the demo

@@ -9,6 +9,7 @@ from gateway.accounting.metrics import MetricsPage, Sources
 from gateway.accounting.tallies import Histogram, Tallies
 from gateway.call import Outcome
 from gateway.errors import ClientGone, Forbidden, Truncated
+from gateway.identity.providers import Standing
 from tests.operators.test_audit import outcome
 from tests.path.fakes import CALL, Stage, answers
 
@@ -28,6 +29,9 @@ CONTRACT = {
     "gateway_tokens_total": {"pool", "model", "direction"},
     "gateway_usage_unknown_total": {"pool", "model"},
     "gateway_jwks_age_seconds": {"issuer"},
+    "gateway_identity_ready": {"provider"},
+    "gateway_identity_outage_seconds": {"provider"},
+    "gateway_identity_outage_bound_seconds": {"provider"},
     "gateway_config_generation": set(),
     "gateway_config_reload_successful": set(),
     "gateway_config_reloads_total": {"result"},
@@ -47,6 +51,7 @@ def scrape(tallies: Tallies) -> dict[str, list[tuple[dict[str, str], float]]]:
             pools=lambda: (pool,),
             in_flight=lambda: {"p": 2},
             jwks_ages=lambda: {"https://idp.test": 3.0},
+            standings=lambda: (Standing("corp", ready=True, outage=9.0, bound=60.0),),
             certificates=lambda: {"tls.crt": 4.0},
             connections=lambda: {"active": 1, "idle": 2},
             places=lambda: 10,

@@ -1,0 +1,99 @@
+"""Everybody who can say who calls, built from the settings.
+
+Knows: constructors, and the order in which identities are asked. Must not know: policies, pools, doors, the pages.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from gateway import tls
+from gateway.fetch import Fetch
+from gateway.identity import FirstOf
+from gateway.identity.keys import KeySet
+from gateway.identity.oidc import OidcBearer
+from gateway.identity.providers import Provider, Standing
+from gateway.identity.refused import BASIC_CHALLENGE, CHALLENGE
+from gateway.identity.tokens import BearerIdentity
+from gateway.seams import Identity
+from gateway.settings import ClientTls, OidcIssuer, Settings
+
+#: Names of providers that no entry of the configuration gives; policies may speak of those that are configured.
+API_KEYS, MTLS = "api_keys", "mtls"
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What identities need of the running gateway. `count` gets a provider's name and a `Result` for each credential
+    that was looked at."""
+
+    fetch: Fetch
+    count: Callable[[str, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Identities:
+    """`key_sets` by issuer; those whose settings did not change are carried over with their keys."""
+
+    first_of: FirstOf
+    bearer: BearerIdentity
+    key_sets: Mapping[OidcIssuer, KeySet]
+
+    @property
+    def providers(self) -> tuple[Provider, ...]:
+        """Whom the gateway depends on to know callers."""
+        return tuple(self.key_sets.values())
+
+    @property
+    def background(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """What has to run beside the calls, by name; the same name is the same part, across reloads."""
+        return {f"keys {keys.name} {id(keys)}": keys.run for keys in self.key_sets.values()}
+
+    def standings(self) -> tuple[Standing, ...]:
+        """How each of the providers does."""
+        return tuple(provider.standing() for provider in self.providers)
+
+    def ready(self) -> bool:
+        """True while somebody could be identified; keys and certificates ask nobody."""
+        standings = self.standings()
+        return not standings or any(standing.ready for standing in standings)
+
+    def cache_entries(self) -> dict[str, int]:
+        """How much is remembered of what callers showed."""
+        return {"tokens": self.bearer.entries}
+
+
+def names(settings: Settings) -> set[str]:
+    """What providers are called in policies."""
+    configured = {issuer.name for issuer in settings.oidc} | {directory.name for directory in settings.ldap}
+    more = ((API_KEYS, settings.api_keys), (MTLS, settings.mtls))
+    return configured | {name for name, part in more if part is not None}
+
+
+def build(settings: Settings, around: Around, previous: Identities | None) -> Identities:
+    """The identities of the next generation. Leaves `previous` alone. Raises `ValueError`, `TlsError` or `OSError`."""
+    key_sets = _key_sets(settings, around.fetch, previous)
+    bearer = BearerIdentity(
+        [OidcBearer(issuer, keys, time.time) for issuer, keys in key_sets.items()], time.time, around.count
+    )
+    asked: list[Identity] = [bearer]
+    challenges = [CHALLENGE, *([BASIC_CHALLENGE] if settings.ldap else [])]
+    return Identities(FirstOf(asked, challenges), bearer, key_sets)
+
+
+def _key_sets(settings: Settings, fetch: Fetch, previous: Identities | None) -> dict[OidcIssuer, KeySet]:
+    """A key set whose issuer's settings changed starts from the keys of the one before, where those still hold."""
+    before = dict(previous.key_sets) if previous else {}
+    by_name = {issuer.name: keys for issuer, keys in before.items()}
+    key_sets: dict[OidcIssuer, KeySet] = {}
+    for issuer in settings.oidc:
+        keys = before.get(issuer)
+        if keys is None:
+            context = tls.client_context(ClientTls(ca=issuer.ca)) if issuer.ca else None
+            keys = KeySet(issuer, fetch, time.monotonic, tls=context)
+            if issuer.name in by_name:
+                keys.adopt(by_name[issuer.name])
+        key_sets[issuer] = keys
+    return key_sets
