@@ -25,7 +25,7 @@ from gateway.policy import files as policyfile
 from gateway.policy.engine import Policy, Rule
 from gateway.pools.backends import Pool, build_pools
 from gateway.resolve.resolver import HttpResolver
-from gateway.seams import Wire
+from gateway.seams import Pages, Wire
 from gateway.settings import ClientTls, Settings
 from gateway.startup import buildable
 
@@ -109,6 +109,7 @@ class Lasting:
     wires: Mapping[Channel, Wire]
     account: Callable[[Outcome], None]
     ready: Callable[[], bool]
+    pages: Pages | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +149,7 @@ def _build(source: Source, lasting: Lasting, previous: Generation | None) -> Gen
         account=lasting.account,
         tallies=lasting.tallies,
         timeouts=settings.limits.timeouts,
+        pages=lasting.pages if settings.tokens is not None else None,
     )
     return Generation(previous.number + 1 if previous else 1, source, pools, asked, policy, pipeline)
 

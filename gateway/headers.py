@@ -77,6 +77,15 @@ _CREDENTIAL_SUFFIXES = (
 _ANSWER_DROPS = frozenset((b"set-cookie", b"set-cookie2", b"endpoint-load-metrics", b"x-request-id", b"alt-svc"))
 _ANSWER_PREFIXES = (b"access-control-",)
 
+# What the gateway's own pages read of a request, and what of their answers stays behind.
+_PAGE_FIELDS = frozenset(
+    (
+        b"accept", b"accept-language", b"authorization", b"content-type", b"cookie", b"if-none-match", b"origin",
+        b"sec-fetch-dest", b"sec-fetch-mode", b"sec-fetch-site",
+    )
+)  # fmt: skip
+_PAGE_DROPS = frozenset((b"server", b"x-request-id"))
+
 # Where an answer says that something else is; a backend's own address would be told and be of no use.
 _PLACES = frozenset((b"location", b"content-location"))
 _ORIGIN = re.compile(rb"(?:https?:)?//[^/?#]*", re.IGNORECASE)
@@ -184,6 +193,16 @@ class RequestCrossing:
         return _Crossed(FieldBlock(tuple(fields)), traced)
 
 
+class PageCrossing:
+    """The fields of a request as they go on to the gateway's own pages: those that the pages read, and ours."""
+
+    def outbound(self, call: Call) -> tuple[FieldBlock, Fields]:
+        """As `RequestCrossing.outbound`. The address is the caller's, whatever the caller wrote."""
+        passed = tuple(field for field in call.fields if field[0] in _PAGE_FIELDS)
+        block = FieldBlock((*passed, (b"x-forwarded-for", call.peer.encode("ascii"))))
+        return block, ((b"x-request-id", call.id.encode("ascii")),)
+
+
 def _identity_fields(principal: Principal) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
     """Percent-encoding keeps line ends, commas and other scripts out of a field value."""
     groups = b",".join(_field_text(group) for group in sorted(principal.groups))
@@ -198,14 +217,16 @@ def _field_text(text: str) -> bytes:
     )
 
 
-_answer_crossing = (_HOP_BY_HOP | _ANSWER_DROPS, _ANSWER_PREFIXES)
-
-
 class AnswerCrossing:
     """The fields of a backend's answer as they go on to the caller."""
 
-    def __init__(self) -> None:
-        self._crossing = Crossing(*_answer_crossing)
+    def __init__(self, *, ours: bool = False) -> None:
+        """`ours`: the answer is of the gateway's own pages, whose cookies and places are meant for the caller."""
+        self._ours = ours
+        if ours:
+            self._crossing = Crossing(_HOP_BY_HOP | _PAGE_DROPS, ())
+        else:
+            self._crossing = Crossing(_HOP_BY_HOP | _ANSWER_DROPS, _ANSWER_PREFIXES)
 
     def outbound(self, head: AnswerHead) -> FieldBlock:
         """End-to-end fields, in order, repeated ones kept; framing is the door's."""
@@ -213,7 +234,10 @@ class AnswerCrossing:
         if block is None:
             crosses, nominated = self._crossing.crosses, _nominated(head.fields)
             passed = (field for field in head.fields if crosses(field[0]) and field[0] not in nominated)
-            block = FieldBlock(tuple((name, _place(value) if name in _PLACES else value) for name, value in passed))
+            if self._ours:
+                block = FieldBlock(tuple(passed))
+            else:
+                block = FieldBlock(tuple((name, _place(value) if name in _PLACES else value) for name, value in passed))
             head.note(self, block)
         return block
 

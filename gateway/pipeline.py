@@ -34,7 +34,7 @@ from gateway.pools.backends import Backend, Pool
 from gateway.pools.budget import Retry
 from gateway.pools.ejection import FAILING_STATUS, FailureReason
 from gateway.relay import Relay
-from gateway.seams import Authorize, Outbound, OwnAnswer, Resolved, Resolver, Wire
+from gateway.seams import Authorize, Outbound, OwnAnswer, Pages, Resolved, Resolver, Wire
 from gateway.settings import Timeouts
 
 log = logging.getLogger(__name__)
@@ -77,6 +77,7 @@ class Pipeline:
         account: Callable[[Outcome], None],
         tallies: Tallies,
         timeouts: Timeouts,
+        pages: Pages | None = None,
     ) -> None:
         self._resolver = resolver
         self._identity = identity
@@ -86,6 +87,7 @@ class Pipeline:
         self._account = account
         self._tallies = tallies
         self._timeouts = timeouts
+        self._pages = pages
         self._for_backends: dict[Pool, RequestCrossing] = {}
         self._for_callers = AnswerCrossing()
 
@@ -110,6 +112,9 @@ class Pipeline:
         call = exchange.call
         if (open_answer := self._resolver.open(call)) is not None:
             _give(exchange.reply, open_answer, outcome)
+            return
+        if self._pages is not None and self._pages.at(call):
+            await self._pages.relay(exchange, outcome)
             return
         outcome.principal = principal = self._identity.recall(call) or await self._identity.identify(call)
         asked = await self._resolver.resolve(call, exchange.body)

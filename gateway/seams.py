@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Protocol
 
-from gateway.call import AnswerHead, Call, Dialect, FieldBlock, Fields, Grant, ModelRef, Principal
-from gateway.exchange import Body, Flow
+from gateway.call import AnswerHead, Call, Dialect, FieldBlock, Fields, Grant, ModelRef, Outcome, Principal
+from gateway.exchange import Body, Exchange, Flow
 from gateway.pools.backends import Backend, Pool
 from gateway.pools.balance import Balancer as Balancer  # noqa: PLC0414  it belongs on this page
 
@@ -104,6 +104,18 @@ class Resolver(Protocol):
         Raises, at once or when awaited, `BadRequest`, `AmbiguousModel`, `UnknownModel`, `NotFound`, `TooLarge`,
         `UnsupportedMedia`.
         """
+        ...
+
+
+class Pages(Protocol):
+    """Pages of the gateway that prove callers themselves: logging in, the keys of its tokens."""
+
+    def at(self, call: Call) -> bool:
+        """Whether the call is for one of them."""
+        ...
+
+    def relay(self, exchange: Exchange, outcome: Outcome) -> Coroutine[Any, Any, None]:
+        """Answer it. Raises a `Refusal` where that cannot be."""
         ...
 
 

@@ -56,7 +56,7 @@ class Backend:
     """One server of a pool. `name` is the metric label; `authority` the `Host` to send (RFC 9112 section 3.2).
 
     `checked` holds the models whose readiness is probed one by one; `credential` is (lower-case name, value).
-    `server_name` is what its certificate has to name.
+    `server_name` is what its certificate has to name. `socket`: path of a Unix socket, in place of host and port.
     """
 
     pool: str
@@ -72,6 +72,7 @@ class Backend:
     credential: tuple[bytes, bytes] | None = field(default=None, repr=False)
     checked: frozenset[str] = frozenset()
     server_name: str = ""
+    socket: str = ""
     vitals: Vitals = field(default_factory=Vitals)
     _lease: Lease = field(init=False, repr=False)
 

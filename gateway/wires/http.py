@@ -136,6 +136,8 @@ class HttpWire:
 
     async def _reach(self, loop: asyncio.AbstractEventLoop, backend: Backend) -> Connection:
         """Connect to one address of the name after the other. One that hangs takes half of the time that is left."""
+        if backend.socket:
+            return (await loop.create_unix_connection(lambda: self._made(loop, backend), backend.socket))[1]
         until = loop.time() + self._connect_limit
         found = await loop.getaddrinfo(backend.host, backend.port, type=socket.SOCK_STREAM)
         addresses = [(int(each[0]), str(each[4][0]), backend.port) for each in found]
@@ -151,10 +153,13 @@ class HttpWire:
                 self._doubted[address] = loop.time() + _DOUBTED_FOR
         return await self._dial(loop, backend, addresses[-1])
 
+    def _made(self, loop: asyncio.AbstractEventLoop, backend: Backend) -> Connection:
+        return Connection(loop, backend, self._settled, self._gone)
+
     async def _dial(self, loop: asyncio.AbstractEventLoop, backend: Backend, address: _Address) -> Connection:
         family, host, port = address
         _, connection = await loop.create_connection(
-            lambda: Connection(loop, backend, self._settled, self._gone),
+            lambda: self._made(loop, backend),
             host,
             port,
             family=family,

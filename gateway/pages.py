@@ -1,0 +1,67 @@
+"""The gateway's own pages on the path of a call: relayed as to any backend, but nobody is asked who calls before.
+
+Knows: which paths are theirs, that the pages prove callers themselves. Must not know: what the pages show, sockets.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.call import Call, Outcome
+from gateway.errors import NoBackend, Refusal
+from gateway.exchange import Exchange
+from gateway.headers import AnswerCrossing, PageCrossing
+from gateway.pools.backends import Backend
+from gateway.relay import Relay
+from gateway.seams import Outbound, UsageKind, Wire
+
+KEY_SET: Final = "/.well-known/jwks.json"
+FOLDERS: Final = ("/auth/", "/ui/")
+
+# Bytes of a form; a login has a name and a password.
+_BODY_LIMIT = 64 * 1024
+
+# Seconds until a page begins to answer: a login waits for a directory, or for a provider's token.
+_FIRST_BYTE = 30.0
+_IDLE = 10.0
+
+
+class OwnPages:
+    """Implements `seams.Pages`. `socket`: path of the Unix socket where the application listens."""
+
+    def __init__(self, socket: str, wire: Wire) -> None:
+        self._backend = Backend("", "pages", "unix:pages", "http", "", 0, b"", b"nim-gateway", socket=socket)
+        self._wire = wire
+        self._for_pages = PageCrossing()
+        self._for_callers = AnswerCrossing(ours=True)
+
+    def at(self, call: Call) -> bool:
+        """Whether this path is one of the pages; a browser that comes to `/` is meant too."""
+        path = call.path
+        if path.startswith(FOLDERS) or path == KEY_SET:
+            return True
+        return path == "/" and call.method == "GET" and b"text/html" in (call.value(b"accept") or b"")
+
+    async def relay(self, exchange: Exchange, outcome: Outcome) -> None:
+        """Carry the call to the pages and their answer back. Raises `NoBackend` where they cannot be reached."""
+        call, reply = exchange.call, exchange.reply
+        content = await exchange.body.whole(_BODY_LIMIT)
+        target = call.path if call.query is None else f"{call.path}?{call.query}"
+        shared, fields = self._for_pages.outbound(call)
+        outbound = Outbound(
+            call.method, target.encode(), shared, fields, content, exchange.body, _BODY_LIMIT, _FIRST_BYTE, _IDLE
+        )
+        outcome.backend, outcome.attempts = self._backend.name, 1
+        relay = Relay(reply, outcome, UsageKind.NONE, self._for_callers, _nobody_else)
+        try:
+            await self._wire.relay(self._backend, outbound, relay)
+        except Refusal as refusal:
+            if reply.started or not refusal.retry:
+                raise
+            raise NoBackend(
+                "The gateway's own pages cannot be reached.", retry_after=1, detail=refusal.detail
+            ) from None
+
+
+def _nobody_else() -> bool:
+    return False
