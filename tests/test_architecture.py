@@ -21,7 +21,7 @@ IMPORTERS = {
     "yaml": {"config"},
     "pydantic": {"config", "simulate"},
     "prometheus_client": {"accounting/metrics.py"},
-    "aiohttp": {"fetch.py", "doors/admin.py", "simulate", "demo"},
+    "aiohttp": {"fetch.py", "doors/admin.py", "portal", "simulate", "demo"},
     "python_multipart": {"resolve/formbody.py"},
     "uvloop": {"cli/serve.py"},
     "joserfc": {"simulate"},

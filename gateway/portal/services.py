@@ -22,6 +22,10 @@ class Minted:
     id: str
 
 
+class NotMinted(Exception):  # noqa: N818  named for what happened, like the refusals
+    """This caller gets no token of the gateway. The text says why, to the caller."""
+
+
 @dataclass(frozen=True, slots=True)
 class Granted:
     """A model that a caller may use: the name to call it by, its aliases, the protocols of its pool, its prefix."""
@@ -41,8 +45,13 @@ class Services(Protocol):
     @property
     def directories(self) -> Sequence[Directory]: ...
 
+    @property
+    def mints(self) -> bool:
+        """Whether the gateway has a key to sign tokens with; without one there is no page about them."""
+        ...
+
     def mint(self, principal: Principal) -> Minted:
-        """A token for this caller, no longer than their own credential holds."""
+        """A token for somebody who just logged in, no longer than their login holds. Raises `NotMinted`."""
         ...
 
     def key_set(self) -> dict[str, object]:
