@@ -23,14 +23,13 @@ class FirstOf:
 
     def recall(self, call: Call) -> Principal | None:
         """A caller who was identified a moment ago; see `seams.Identity`."""
-        for identity in self._identities:
-            if (principal := identity.recall(call)) is not None:
-                return principal
-        return None
+        knew: Identity | None = call.derived.get(self)
+        return None if knew is None else knew.recall(call)
 
     async def identify(self, call: Call) -> Principal:
         """The caller. Raises `Unidentified` when no identity recognises the credential, and whatever they raise."""
         for identity in self._identities:
             if (principal := await identity.identify(call)) is not None:
+                call.note(self, identity)
                 return principal
         raise Unidentified(headers=self._headers)
