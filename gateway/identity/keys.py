@@ -23,6 +23,7 @@ from gateway.errors import IdentityUnavailable
 from gateway.fetch import Fetch, FetchFailed
 from gateway.identity.jwk import SigningKey, signing_keys
 from gateway.identity.providers import Standing
+from gateway.identity.vouching import Basis
 from gateway.settings import MIB, OidcIssuer
 
 # Discovery and keys together. A caller with a new key waits for them, so they must stay well under a client's patience.
@@ -70,8 +71,8 @@ class KeySet:
         patience: float = FETCH_SECONDS,
     ) -> None:
         self.name = settings.name
-        #: Rises whenever the set of keys changed; what was verified under another number has to be verified again.
-        self.generation = 0
+        #: What was verified with the keys rests on this; whenever they change, another takes its place.
+        self.basis = Basis()
         self._settings = settings
         self._fetch = fetch
         self._now = now
@@ -153,7 +154,7 @@ class KeySet:
         """Begin with the keys of `other`, if they were fetched under the same rules: a reload needs no provider."""
         if _rules(self._settings) == _rules(other._settings) and other._held is not None:
             self._held = other._held
-            self.generation += 1
+            self._shake()
 
     async def run(self) -> None:
         """Fetch again and again until cancelled. Never raises for what a provider does."""
@@ -257,10 +258,15 @@ class KeySet:
             raise _Refused(f"{what} is not JSON") from None
         return document
 
+    def _shake(self) -> None:
+        """What was verified until now has to be verified again."""
+        self.basis.stands = False
+        self.basis = Basis()
+
     def _succeeded(self, keys: Sequence[SigningKey], left_out: tuple[str, ...]) -> None:
         changed = self._held is None or set(self._held.keys) != set(keys)
         if changed:
-            self.generation += 1
+            self._shake()
         if changed or self._failures:
             _log.info("identity.keys.fetched issuer=%s keys=%d left_out=%d", self.name, len(keys), len(left_out))
         self._held = _Held(tuple(keys), self._now())

@@ -15,6 +15,7 @@ from gateway.identity.claims import check_claims
 from gateway.identity.jwt import Token, check_signature
 from gateway.identity.keys import RETRY_SECONDS, KeySet
 from gateway.identity.refused import BadToken, Result
+from gateway.identity.vouching import Vouched
 from gateway.policy.globs import compile_glob
 from gateway.settings import OidcIssuer
 
@@ -34,7 +35,6 @@ class OidcBearer:
     def __init__(self, settings: OidcIssuer, keys: KeySet, now: Callable[[], float]) -> None:
         self.name = settings.name
         self.issuer = settings.issuer
-        self.leeway = settings.leeway
         self.keys = keys
         self._settings = settings
         self._now = now
@@ -42,8 +42,10 @@ class OidcBearer:
         self._allowed = tuple(compile_glob(pattern) for pattern in settings.groups_allowed)
         self._odd_groups: set[str] = set()
 
-    async def verify(self, token: Token) -> Principal:
+    async def verify(self, token: Token) -> Vouched:
         """Who the token proves its sender to be. Waits only for signing keys, and at most as long as one fetch takes.
+
+        Holds until it expires, leeway included, or its keys would no longer be believed.
 
         Raises `BadToken`, or `IdentityUnavailable` while the keys that would tell cannot be had.
         """
@@ -53,7 +55,8 @@ class OidcBearer:
         expires = check_claims(token.claims, self._settings, self._now())
         subject = self._subject(token.claims)
         await self._check_signature(token)
-        return self._principal(token.claims, subject, expires)
+        until = min(expires + self._settings.leeway, self._now() + self.keys.seconds_left())
+        return Vouched(self._principal(token.claims, subject, expires), until, self.keys.basis)
 
     async def _check_signature(self, token: Token) -> None:
         keys = self.keys

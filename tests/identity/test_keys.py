@@ -88,13 +88,13 @@ async def test_another_key_under_the_same_kid_is_taken_up_at_the_next_fetch(benc
 
 
 async def test_a_fetch_that_changes_nothing_forgets_nobody(bench: Bench) -> None:
-    token, generation = bench.token(), bench.keys.generation
+    token, basis = bench.token(), bench.keys.basis
     await bench.identify(token)
     bench.provider.keys = [dict(reversed(bench.good.jwk().items()))]
     await bench.keys.refresh()
     await bench.identify(token)
     assert bench.counts["corp", "cached"] == 1
-    assert bench.keys.generation == generation
+    assert bench.keys.basis is basis
 
 
 async def test_a_key_without_a_name_may_be_rotated_too(bench: Bench, start: Start) -> None:
@@ -166,13 +166,13 @@ async def test_a_caller_who_leaves_while_waiting_takes_nobody_along(cold: Bench)
 async def test_known_keys_serve_on_while_the_provider_is_away(bench: Bench, how: str) -> None:
     """B070."""
     await bench.identify(bench.token(jti="before"))
-    generation = bench.keys.generation
+    basis = bench.keys.basis
     bench.steady.at += 600
     await _fail(bench, how)
     assert (await bench.identify(bench.token(jti="during"))).subject == "alice"
     await bench.identify(bench.token(jti="before"))
     assert bench.counts["corp", "cached"] == 1
-    assert bench.keys.generation == generation
+    assert bench.keys.basis is basis
     assert bench.keys.age() == 600
     await _recover(bench, how)
     assert bench.keys.age() == 0

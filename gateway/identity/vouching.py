@@ -1,0 +1,44 @@
+"""Who vouches for a token, and how long its word may be remembered.
+
+Knows: the question and the answer. Must not know: any issuer, keys, HTTP.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from gateway.call import Principal
+from gateway.identity.jwt import Token
+
+
+class Basis:
+    """What the word for a token rests on, a set of keys for example. Once it does not stand, nor does the word."""
+
+    __slots__ = ("stands",)
+
+    def __init__(self) -> None:
+        self.stands = True
+
+
+@dataclass(frozen=True, slots=True)
+class Vouched:
+    """A token that held. Until when that may be remembered, in UNIX seconds, and while `basis` stands."""
+
+    principal: Principal
+    until: float
+    basis: Basis
+
+
+class Voucher(Protocol):
+    """Verifies the tokens of one issuer. `name` is the provider's, in policies, metrics and logs."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def issuer(self) -> str: ...
+
+    async def verify(self, token: Token) -> Vouched:
+        """May be awaited on the path of a call, which is not a task. Raises `BadToken` or `IdentityUnavailable`."""
+        ...
