@@ -1,6 +1,6 @@
 """The signing keys of one issuer: found by discovery, fetched in the background, kept while the provider is away.
 
-Knows: OpenID Connect Discovery 1.0, when to fetch and when not, how long keys may serve. Must not know: tokens, claims.
+Knows: when to fetch and when not, how long keys may serve. Must not know: tokens, claims.
 
 The fetching is done by `run`, a task of the application. A call that needs news gets a plain future, because the path
 of a call is not a task (docs/decisions/0001).
@@ -14,21 +14,17 @@ import random
 import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address
-from urllib.parse import urlsplit
-
-import orjson
 
 from gateway.errors import IdentityUnavailable
 from gateway.fetch import Fetch, FetchFailed
+from gateway.identity.discovery import Discovery, Unusable
 from gateway.identity.jwk import SigningKey, signing_keys
 from gateway.identity.providers import Standing
 from gateway.identity.vouching import Basis
-from gateway.settings import MIB, OidcIssuer
+from gateway.settings import OidcIssuer
 
 # Discovery and keys together. A caller with a new key waits for them, so they must stay well under a client's patience.
 FETCH_SECONDS = 5.0
-DOCUMENT_LIMIT = MIB  # real sets take a few KiB
 # Calls that wait for one fetch at a time; more are told to come back. Each holds its connection meanwhile.
 WAITING_LIMIT = 1024
 # Keys of one kid, or all keys when the token names none: each costs one check of a signature, about 30 microseconds.
@@ -40,12 +36,8 @@ JITTER = 0.1  # gateways that started together must not ask together for ever
 _log = logging.getLogger(__name__)
 
 
-class _Refused(Exception):  # noqa: N818  a reason for the log
-    """The provider answered something that is not taken. `empty`: a proper set without one usable key."""
-
-    def __init__(self, reason: str, *, empty: bool = False) -> None:
-        super().__init__(reason)
-        self.empty = empty
+class _Empty(Unusable):
+    """A proper set without one usable key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +66,8 @@ class KeySet:
         #: What was verified with the keys rests on this; whenever they change, another takes its place.
         self.basis = Basis()
         self._settings = settings
-        self._fetch = fetch
+        self._discovery = Discovery(settings, fetch, tls, patience)
         self._now = now
-        self._tls = tls
         self._chance = chance
         self._patience = patience
         self._held: _Held | None = None
@@ -188,8 +179,8 @@ class KeySet:
                 keys, left_out = await self._load()
         except TimeoutError:
             self._failed("no complete answer in time", empty=False)
-        except (FetchFailed, _Refused) as error:
-            self._failed(str(error), empty=isinstance(error, _Refused) and error.empty)
+        except (FetchFailed, Unusable) as error:
+            self._failed(str(error), empty=isinstance(error, _Empty))
         except Exception:  # noqa: BLE001  a fault here would end the task, and the gateway, for what a provider sent
             _log.exception("identity.keys.fault issuer=%s", self.name)
             self._failed("a fault in reading the answer", empty=False)
@@ -211,52 +202,16 @@ class KeySet:
 
     async def _load(self) -> tuple[Sequence[SigningKey], tuple[str, ...]]:
         if self._jwks_url is None:
-            self._jwks_url = await self._discover()
-        document = await self._document(self._jwks_url, "the key set")
+            self._jwks_url = await self._discovery.address("jwks_uri", self._settings.jwks_uri)
+        document = await self._discovery.document(self._jwks_url, "the key set")
         try:
             keys, left_out = signing_keys(document, self._settings.algorithms)
         except ValueError as error:
-            raise _Refused(f"the key set is refused: {error}") from error
+            raise Unusable(f"the key set is refused: {error}") from error
         self._complain(left_out)
         if not keys:
-            raise _Refused("the key set holds no usable key", empty=True)
+            raise _Empty("the key set holds no usable key")
         return keys, left_out
-
-    async def _discover(self) -> str:
-        """The address of the key set, where it is not given. Discovery 1.0 section 4.3: `issuer` must be exactly the
-        one that was asked."""
-        issuer, given = self._settings.issuer, self._settings.jwks_uri
-        if given is not None:
-            self._check_scheme(given, given, "jwks_uri")
-            return given
-        self._check_scheme(issuer, issuer, "the issuer")
-        url = issuer.removesuffix("/") + "/.well-known/openid-configuration"
-        document = await self._document(url, "the discovery document")
-        if not isinstance(document, dict) or document.get("issuer") != issuer:
-            raise _Refused("the discovery document names another issuer than the configured one")
-        address = document.get("jwks_uri")
-        if not isinstance(address, str):
-            raise _Refused("the discovery document names no jwks_uri")
-        self._check_scheme(address, issuer, "jwks_uri")
-        return address
-
-    def _check_scheme(self, url: str, named_by: str, what: str) -> None:
-        """Keys that came over plain HTTP are worth nothing, except from this machine or where it was asked for."""
-        if url.startswith("https://") or self._settings.allow_insecure:
-            return
-        if _loopback(url) and _loopback(named_by):
-            return
-        raise _Refused(f"{what} is not https")
-
-    async def _document(self, url: str, what: str) -> object:
-        answer = await self._fetch.get(url, timeout=self._patience, limit=DOCUMENT_LIMIT, tls=self._tls)
-        if answer.status != 200:
-            raise _Refused(f"{what} was answered with status {answer.status}")
-        try:
-            document: object = orjson.loads(answer.body)
-        except orjson.JSONDecodeError:
-            raise _Refused(f"{what} is not JSON") from None
-        return document
 
     def _shake(self) -> None:
         """What was verified until now has to be verified again."""
@@ -295,11 +250,3 @@ def _rules(settings: OidcIssuer) -> tuple[object, ...]:
 def _settle(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
-
-
-def _loopback(url: str) -> bool:
-    try:
-        host = urlsplit(url).hostname or ""
-        return url.startswith(("http://", "https://")) and (host == "localhost" or ip_address(host).is_loopback)
-    except ValueError:
-        return False
