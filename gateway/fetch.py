@@ -1,7 +1,7 @@
-"""The one HTTP client of the control plane: discovery documents, signing keys, health probes. The only importer of
+"""The one HTTP client of the control plane: documents and endpoints of providers, health probes. The only importer of
 `aiohttp` beside the gateway's own pages and the simulators.
 
-Knows: how to GET one URL within a time and a size. Must not know: what is fetched, who retries, traffic of callers.
+Knows: how to ask one URL within a time and a size. Must not know: what is fetched, who retries, traffic of callers.
 """
 
 from __future__ import annotations
@@ -109,21 +109,49 @@ class Fetch:
         name, and what the server is told (RFC 6066 section 3); None: the host of the URL. Raises `FetchFailed` for
         everything that goes wrong; a status is never a failure here.
         """
+        return await self._ask("GET", url, None, timeout, limit, fields, tls, server_name)
+
+    async def post(
+        self,
+        url: str,
+        body: bytes,
+        *,
+        timeout: float,  # noqa: ASYNC109  as in `get`
+        limit: int,
+        fields: Fields = (),
+        tls: ssl.SSLContext | None = None,
+    ) -> Fetched:
+        """POST `body` to `url`; `fields` say what it is. The rest is as in `get`."""
+        return await self._ask("POST", url, body, timeout, limit, fields, tls, None)
+
+    async def _ask(  # noqa: PLR0913, PLR0917  what the two above were given
+        self,
+        method: str,
+        url: str,
+        body: bytes | None,
+        timeout: float,  # noqa: ASYNC109  as in `get`
+        limit: int,
+        fields: Fields,
+        tls: ssl.SSLContext | None,
+        server_name: str | None,
+    ) -> Fetched:
         if self._session is None:
             raise FetchFailed("the client is closed")
         target = _target(url)
         try:
-            async with self._session.get(
+            async with self._session.request(
+                method,
                 target,
+                data=body,
                 headers=_headers(fields),
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=timeout),
                 ssl=True if tls is None else tls,
                 server_hostname=server_name,
             ) as response:
-                body = await _bounded(response, limit)
+                content = await _bounded(response, limit)
                 answered = tuple((name.lower(), value) for name, value in response.raw_headers)
-                return Fetched(response.status, body, answered)
+                return Fetched(response.status, content, answered)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise FetchFailed(_reason(error), ours=ran_out(error)) from None
 

@@ -17,6 +17,7 @@ FILES = sorted((ROOT / "gateway").rglob("*.py"))
 # Who imports a library; a folder's name stands for its files.
 IMPORTERS = {
     "jose": {"identity/jwt.py"},
+    "authlib": {"identity/oauth.py"},
     "httptools": {"http1"},
     "yaml": {"config"},
     "pydantic": {"config", "simulate"},
@@ -24,7 +25,7 @@ IMPORTERS = {
     "aiohttp": {"fetch.py", "doors/admin.py", "portal", "simulate", "demo"},
     "python_multipart": {"resolve/formbody.py"},
     "uvloop": {"cli/serve.py"},
-    "joserfc": {"simulate"},
+    "joserfc": {"identity/oauth.py", "simulate"},
     "h11": set(),
 }
 

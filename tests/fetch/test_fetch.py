@@ -276,3 +276,25 @@ async def test_a_certificate_is_checked_against_the_authorities_that_were_given(
         assert await failure(fetch, url, tls=ours, server_name="localhost")
     async with serving(Server(b"220 plain text\r\n", then="greet")) as plain:
         assert "TLS" in await failure(fetch, f"https://127.0.0.1:{plain.port}/", tls=ours)
+
+
+async def test_a_form_is_posted_as_given_and_redirected_nowhere(fetch: Fetch) -> None:
+    """What is posted may be a token: it goes to the one place it is for."""
+    moved = b"HTTP/1.1 307 Moved\r\nLocation: /elsewhere\r\nContent-Length: 2\r\n\r\nno"
+    async with serving(Server(moved)) as server:
+        kind = (b"content-type", b"application/x-www-form-urlencoded")
+        answer = await fetch.post(server.url("/ask?a=%2F"), b"token=abc", timeout=2, limit=100, fields=(kind,))
+    assert (answer.status, answer.body) == (307, b"no")
+    assert len(server.requests) == 1
+    head = server.requests[0].lower()
+    assert head.startswith(b"post /ask?a=%2f http/1.1\r\n")
+    assert head.count(b"content-type") == 1
+    assert b"content-length: 9\r\n" in head
+
+
+async def test_a_post_is_bounded_like_the_rest(fetch: Fetch) -> None:
+    async with serving(Server(ok(b"x" * 101))) as server, serving(Server(b"", then="hang")) as silent:
+        with pytest.raises(FetchFailed, match="larger than 100 bytes"):
+            await fetch.post(server.url(), b"", timeout=2, limit=100)
+        with pytest.raises(FetchFailed, match="no complete answer in time"):
+            await fetch.post(silent.url(), b"", timeout=0.05, limit=100)
