@@ -84,7 +84,7 @@ def test_a_flood_of_bad_hellos_is_counted_whole_and_logged_in_part(gateway: Gate
             read_all(line)
     wait_until(lambda: failures(gateway, "tls") == before + 500, 10, "all being counted")
     lines = [json.loads(line)["event"] for line in gateway.process.stderr.read_text().splitlines()]
-    told = [line for line in lines if line.startswith("handshake.failed reason=tls")]
+    told = [line for line in lines if line.startswith("handshake.failed ")]  # those of a test before count too
     assert told
     assert len(told) <= 300
     assert "garbage" not in "".join(lines)
