@@ -11,18 +11,26 @@ import pytest
 from gateway.config.load import load
 from gateway.config.mistakes import Mistakes
 from gateway.settings import (
+    ApiKeys,
     BackendAddress,
     Claims,
     ClientTls,
     Credential,
     HealthCheck,
+    Introspection,
+    LdapBind,
+    LdapCache,
+    LdapGroups,
+    LdapUsers,
     Listen,
     Model,
+    Mtls,
     OidcIssuer,
     Pool,
     ServerTls,
     Settings,
     Timeouts,
+    Tokens,
 )
 from tests.config.conftest import MINIMAL, refused, taken
 
@@ -45,14 +53,26 @@ def test_the_example_loads_once_its_files_are_there(write: Write, root: Path) ->
     (root / "certs").mkdir()
     for name in ("tls.crt", "tls.key"):
         (root / "certs" / name).write_bytes((root / name).read_bytes())
-    (root / "certs" / "nim-ca.crt").write_bytes((root / "tls.crt").read_bytes())
-    (root / "nim-key").write_text("Bearer abc\n")
+    for name in ("nim-ca.crt", "ldap-ca.crt", "clients-ca.crt"):
+        (root / "certs" / name).write_bytes((root / "tls.crt").read_bytes())
+    for name in ("nim-key", "ldap", "introspect"):
+        (root / name).write_text("Bearer abc\n")
     text = (REPOSITORY / "config" / "gateway.yaml").read_text()
-    text = text.replace("/run/secrets/nim-key", "nim-key").replace("config/policies/", "policies")
+    text = text.replace("/run/secrets/", "").replace("config/policies/", "policies")
     settings = taken(write(text)).settings
     [corp] = settings.oidc
     assert corp.claims == Claims(("sub",), ("groups",), ("scope",))
     assert corp.group_map == (("/ml/ds", "data-science"),)
+    assert corp.introspection == Introspection("gateway", "Bearer abc")
+    [directory] = settings.ldap
+    assert directory.bind == LdapBind("cn=gateway,ou=services,dc=example,dc=com", "Bearer abc")
+    assert directory.groups == LdapGroups("ou=groups,dc=example,dc=com", "(member={dn})", "cn", nested=True)
+    assert directory.users == LdapUsers("ou=people,dc=example,dc=com")
+    assert (directory.timeout, directory.cache) == (5.0, LdapCache(300.0, 10.0))
+    assert settings.api_keys == ApiKeys(root / "config/api_keys.yaml")
+    assert settings.tokens == Tokens(root / "certs/token-signing.key", 3600.0)
+    assert settings.mtls == Mtls("san_uri")
+    assert settings.listen.tls.client_ca == root / "certs/clients-ca.crt"
     llama, triton = settings.pools
     assert llama.credential == Credential("Authorization", "Bearer abc")
     assert llama.backends[1] == BackendAddress(
