@@ -67,6 +67,18 @@ def expiry(path: Path) -> float:
     return certificates(path)[0].not_valid_after_utc.timestamp()
 
 
+def host_names(path: Path) -> tuple[str, ...]:
+    """Whom the first certificate of the file is for: DNS names first, then addresses. Raises `TlsError`."""
+    try:
+        names = certificates(path)[0].extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return ()
+    except ValueError:
+        raise TlsError(path, "holds a certificate whose names cannot be read") from None
+    addresses = names.get_values_for_type(x509.IPAddress)
+    return (*names.get_values_for_type(x509.DNSName), *(str(address) for address in addresses))
+
+
 def certificates(path: Path) -> list[x509.Certificate]:
     """The certificates of a PEM file, at least one. Raises `TlsError`."""
     text = _text(path)

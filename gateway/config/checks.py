@@ -6,6 +6,7 @@ A check looks only at what is well formed in itself; the types say the rest.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -32,6 +33,10 @@ UNIQUE: Final[tuple[tuple[tuple[str, ...], str, str], ...]] = (
     (("identity", "ldap", "*"), "name", "a provider"),
     (("identity", "oidc", "*"), "issuer", "a provider"),
 )
+
+# Seconds. Shorter ones have expired before they are pasted; longer ones outlast what a directory says meanwhile.
+SHORTEST_TOKEN: Final = 1.0
+LONGEST_TOKEN: Final = 86400.0
 
 # What can tell who calls.
 PROVIDERS: Final = ("oidc", "ldap", "api_keys", "mtls")
@@ -180,6 +185,29 @@ def _times(file: Part) -> Iterator[Finding]:
             yield Finding(provider["stale"].path, "stale must not be shorter than refresh: keys would lapse in between")
 
 
+def _tokens(file: Part) -> Iterator[Finding]:
+    """The gateway's own tokens: for whom they would be, and how long they hold."""
+    identity, tokens = file["identity"], file["identity"]["tokens"]
+    lifetime = tokens["lifetime"]
+    if not SHORTEST_TOKEN <= lifetime.read(duration, 3600.0) <= LONGEST_TOKEN:
+        yield Finding(
+            lifetime.path, "the lifetime of a token is from 1s to 24h: nothing but a revocation ends it before"
+        )
+    log_in = identity["ldap"].value or any(provider["login"].value for provider in identity["oidc"])
+    if isinstance(tokens.value, dict) and not log_in:
+        yield Finding(
+            tokens.path, "tokens are for people who log in: an ldap directory or the login of an oidc is needed"
+        )
+
+
+def _public_url(file: Part) -> Iterator[Finding]:
+    url = file["listen"]["public_url"]
+    if url.text and re.fullmatch(r"https://[^/]*/?", url.text) is None:
+        yield Finding(
+            url.path, "public_url must be https:// and a host, at most with a port: callers reach nothing else"
+        )
+
+
 def _bodies(file: Part) -> Iterator[Finding]:
     bodies = file["limits"]["bodies"]
     if bodies.read(size, SIZES["GiB"]) < file["listen"]["max_body"].read(size, 64 * SIZES["MiB"]):
@@ -206,6 +234,8 @@ CHECKS: Final[tuple[Callable[[Part], Iterator[Finding]], ...]] = (
     _group_patterns,
     _backend_tls,
     _times,
+    _tokens,
+    _public_url,
     _bodies,
     _one_port,
 )

@@ -137,6 +137,9 @@ ONE_MISTAKE = {
     "bodies that nobody set": ("listen:", "listen:\n  max_body: 2GiB", "bodies must not be less than listen.max_body"),
     "no connections": ("pools:", "limits: {connections: 0}\npools:", "expected a whole number from 1 to 1000000"),
     "stale": ("      audience", "      stale: 1m\n      audience", "stale must not be shorter than refresh"),
+    "tokens for nobody": ("  oidc:", "  tokens: {key: tls.key}\n  oidc:", "tokens are for people who log in"),
+    "public url without TLS": ("listen:", "listen:\n  public_url: http://gw.test", "public_url must be https://"),
+    "public url with a path": ("listen:", "listen:\n  public_url: https://gw.test/gw", "public_url must be https://"),
     "null provider list": ("[nim-gateway]", "", "expected a list"),
     "proxies": ("listen:", "listen:\n  trusted_proxies: [10.0.0.1/8]", "a network such as"),
     "port taken": ("listen:", "management: {port: 8443}\nlisten:", "the port of the clients"),
@@ -160,6 +163,16 @@ def test_what_does_not_fit_is_refused(write: Write, old: str, new: str, words: s
     lines = refused(write(MINIMAL.replace(old, new, 1)), KEY="k")
     assert any(words in line for line in lines)
     assert len(lines) == (2 if "\nx:" in new or "  x:" in new else 1), lines
+
+
+@pytest.mark.parametrize("lifetime", ["999ms", "25h"])
+def test_a_token_that_lasts_no_time_or_for_ever_is_refused(write: Write, lifetime: str) -> None:
+    login = "      login: {client_id: gateway}\n      audience"
+    tokens = f"  tokens: {{key: tls.key, lifetime: {lifetime}}}\n  oidc:"
+    text = MINIMAL.replace("      audience", login).replace("  oidc:", tokens)
+    (line,) = refused(write(text))
+    assert "from 1s to 24h" in line
+    assert taken(write(text.replace(lifetime, "24h"))).settings.tokens is not None
 
 
 def test_parts_not_built_yet_may_stand_empty(write: Write) -> None:
