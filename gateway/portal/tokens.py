@@ -78,7 +78,7 @@ def _credential(request: web.Request) -> tuple[str, str]:
     if pair is None:
         if len(values) > 1:
             raise BadLogin(Result.MALFORMED)
-        raise Unidentified(_BASIC_ONLY, headers=((b"www-authenticate", BASIC_CHALLENGE),))
+        raise Unidentified(_BASIC_ONLY, detail="no_credential", headers=((b"www-authenticate", BASIC_CHALLENGE),))
     return pair
 
 

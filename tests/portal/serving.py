@@ -1,0 +1,117 @@
+"""The pages on their Unix socket, as the relay asks them; behind them services with people in a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from gateway.call import Principal
+from gateway.errors import Refusal
+from gateway.identity.own import OwnTokens
+from gateway.identity.refused import BadLogin, Result
+from gateway.identity.signing import own_keys
+from gateway.portal.application import make
+from gateway.portal.listening import Listening
+from gateway.portal.services import Granted, Minted
+from tests.identity.pems import pem, private
+
+EPOCH = 1_900_000_000.0
+URL = "https://gw.test"
+
+
+class People:
+    """A directory for a test: who it knows, or what it raises instead. The real ones are in tests/identity."""
+
+    def __init__(self, name: str, passwords: Mapping[str, str], raises: Callable[[], Refusal] | None = None) -> None:
+        self._name = name
+        self.passwords = dict(passwords)
+        self.raises = raises
+        self.groups = frozenset({f"of-{name}"})
+        self.asked: list[tuple[str, str]] = []
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    async def log_in(self, name: str, password: str, peer: str) -> Principal:
+        self.asked.append((name, peer))
+        if self.raises is not None:
+            raise self.raises()
+        if self.passwords.get(name) != password:
+            raise BadLogin(Result.BAD_PASSWORD)
+        return Principal(name.lower(), f"ldap:{self.name}", self.name, self.groups)
+
+    async def groups_of(self, subject: str) -> frozenset[str]:
+        return frozenset()
+
+
+@dataclass
+class Site:
+    """What the pages ask for. `now` is the clock of the tokens."""
+
+    directories: Sequence[People] = ()
+    mints: bool = True
+    public_url: str = URL
+    now: float = EPOCH
+    lifetime: float = 3600.0
+    own: OwnTokens = field(init=False)
+
+    def __post_init__(self) -> None:
+        providers = {f"ldap:{one.name}": one.name for one in self.directories}
+        keys = own_keys(pem(private("ES256")) + pem(private("EdDSA")))
+        self.own = OwnTokens(keys, self.public_url, self.lifetime, providers, lambda: self.now)
+
+    def mint(self, principal: Principal) -> Minted:
+        return self.own.mint(principal)
+
+    def key_set(self) -> dict[str, object]:
+        return self.own.key_set()
+
+    def granted(self, principal: Principal) -> Sequence[Granted]:
+        return ()
+
+
+@dataclass(frozen=True)
+class Page:
+    """An answer. `fields` by lower-case name."""
+
+    status: int
+    fields: Mapping[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Relay:
+    """Asks the application as the gateway's relay does."""
+
+    def __init__(self, session: aiohttp.ClientSession, socket: Path) -> None:
+        self._session = session
+        self.socket = socket
+
+    async def ask(self, method: str, path: str, body: bytes = b"", **fields: str) -> Page:
+        named = {name.replace("_", "-"): value for name, value in fields.items()}
+        fixed = {"X-Forwarded-For": "10.1.2.3", "X-Request-Id": "0" * 31 + "7"}
+        url = f"http://pages{path}"
+        async with self._session.request(method, url, data=body or None, headers=fixed | named) as answer:
+            answered = {name.lower(): value for name, value in answer.headers.items()}
+            return Page(answer.status, answered, await answer.read())
+
+
+@asynccontextmanager
+async def served(site: Site) -> AsyncIterator[Relay]:
+    """The pages of `site`, listening."""
+    listening = Listening(make(site))
+    socket = await listening.open()
+    try:
+        async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(socket))) as session:
+            yield Relay(session, socket)
+    finally:
+        await listening.close()
