@@ -24,6 +24,7 @@ _EXAMPLES = """examples:
 _COMMANDS = {
     "serve": ("gateway.cli.serve", "run the gateway"),
     "check": ("gateway.cli.check", "check configuration, policies and certificates"),
+    "login": ("gateway.cli.login", "get a token from a gateway or an OpenID provider"),
     "simulate": ("gateway.simulate", "run a simulated NIM, Triton or identity provider"),
     "demo": ("gateway.demo", "run the gateway in front of simulated parts, ready to be called"),
 }

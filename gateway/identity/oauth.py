@@ -13,9 +13,12 @@ from typing import Final
 from urllib.parse import quote_plus
 
 import orjson
+from authlib.common.urls import add_params_to_qs
 from authlib.oauth2.auth import ClientAuth
+from authlib.oauth2.rfc6749.parameters import prepare_token_request
 from authlib.oauth2.rfc7009 import prepare_revoke_token_request
 from authlib.oauth2.rfc7523 import PrivateKeyJWT
+from authlib.oauth2.rfc8628 import DEVICE_CODE_GRANT_TYPE
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from joserfc.jwk import ECKey, RSAKey
@@ -27,6 +30,8 @@ from gateway.settings import OAuthClient
 # A proof of who the client is goes out at once; what is caught on the way is soon worth nothing.
 ASSERTION_SECONDS = 60
 
+DEVICE_INTERVAL = 5.0  # seconds between two questions, where the provider names none (RFC 8628 section 3.2)
+
 RSA_BITS = 2048  # RFC 7518 section 3.3
 _CURVES: Final = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
 
@@ -37,6 +42,15 @@ class OddAnswer(Exception):  # noqa: N818  named for what it is, like the refusa
     def __init__(self, why: str, *, ours: bool = False) -> None:
         super().__init__(why)
         self.ours = ours
+
+
+class Declined(Exception):  # noqa: N818  likewise
+    """The provider says no (RFC 6749 section 5.2): `code` is its word for why, `text` its explanation."""
+
+    def __init__(self, code: str, text: str = "") -> None:
+        super().__init__(code)
+        self.code = code
+        self.text = text
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +106,65 @@ def introspected(answer: Fetched) -> Mapping[str, object] | None:
     if not isinstance(active, bool):
         raise OddAnswer("the answer does not say whether the token is active")
     return members if active else None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCode:
+    """What a device shows and polls with (RFC 8628 section 3.2). `lifetime` and `interval` are seconds."""
+
+    code: str = field(repr=False)
+    user_code: str
+    uri: str
+    uri_with_code: str | None
+    lifetime: float
+    interval: float
+
+
+def device_authorization(client: Client, endpoint: str, more: Mapping[str, str]) -> Request:
+    """Ask for a code for somebody to type elsewhere; `more`: `scope`, `resource` (RFC 8628 section 3.1)."""
+    return client.post(endpoint, add_params_to_qs("", sorted(more.items())))
+
+
+def device_code(answer: Fetched) -> DeviceCode:
+    """Raises `OddAnswer` or `Declined`."""
+    members = _decided(answer)
+    texts = [members.get(name) for name in ("device_code", "user_code", "verification_uri")]
+    code, user_code, uri = (one if isinstance(one, str) and one else None for one in texts)
+    lifetime = _seconds(members.get("expires_in"))
+    if code is None or user_code is None or uri is None or lifetime is None:
+        raise OddAnswer("the answer lacks what a device has to show")
+    whole = members.get("verification_uri_complete")
+    interval = _seconds(members.get("interval")) or DEVICE_INTERVAL
+    return DeviceCode(code, user_code, uri, whole if isinstance(whole, str) else None, lifetime, interval)
+
+
+def device_token(client: Client, endpoint: str, code: DeviceCode, more: Mapping[str, str]) -> Request:
+    """Ask whether the code was typed (RFC 8628 section 3.4); `more`: `resource`."""
+    return client.post(endpoint, prepare_token_request(DEVICE_CODE_GRANT_TYPE, device_code=code.code, **more))
+
+
+def access_token(answer: Fetched) -> str:
+    """The token that was issued (RFC 6749 section 5.1). Raises `OddAnswer` or `Declined`."""
+    token = _decided(answer).get("access_token")
+    if not isinstance(token, str) or not token:
+        raise OddAnswer("the answer holds no access token")
+    return token
+
+
+def _decided(answer: Fetched) -> Mapping[str, object]:
+    """The members of a good answer. Raises `Declined` for an error that has a name, else as `_members`."""
+    try:
+        members = orjson.loads(answer.body)
+    except orjson.JSONDecodeError:
+        members = None
+    if answer.status != 200 and isinstance(members, dict) and isinstance(code := members.get("error"), str):
+        text = members.get("error_description")
+        raise Declined(code, text if isinstance(text, str) else "")
+    return _members(answer)
+
+
+def _seconds(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else None
 
 
 def _members(answer: Fetched) -> Mapping[str, object]:

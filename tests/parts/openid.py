@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import secrets
 import shutil
 import urllib.error
@@ -99,6 +100,25 @@ class OpenIdProvider:
         """Of the access tokens issued from now on."""
         self._json(f"{self.issuer}/test/ttl?s={seconds}")
 
+    def set_device_lifetime(self, seconds: int) -> None:
+        """Of the codes for devices that are given from now on."""
+        self._json(f"{self.issuer}/test/device-ttl?s={seconds}")
+
+    def type_code(self, user_code: str, user: str = "alice", *, abort: bool = False) -> None:
+        """What somebody does in a browser who was shown this code: type it, then log in; or refuse."""
+        opener = urllib.request.build_opener(_Stay(), urllib.request.HTTPCookieProcessor(CookieJar()))
+        opener.addheaders = [("X-Test-User", user)]
+        page = f"{self.issuer}/device"
+        with opener.open(page, timeout=10) as answer:
+            (xsrf,) = re.findall(r'name="xsrf" value="([^"]+)"', answer.read().decode())
+        form = {"xsrf": xsrf, "user_code": user_code, "abort" if abort else "confirm": "yes"}
+        try:
+            opener.open(page, urllib.parse.urlencode(form).encode(), timeout=10).close()
+        except urllib.error.HTTPError as redirect:
+            url = urllib.parse.urljoin(page, redirect.headers["Location"])
+            redirect.close()
+            self._follow(opener, url)
+
     def fetches(self) -> dict[str, int]:
         """How often the documents `jwks` and `discovery` were asked for."""
         counts: dict[str, int] = self._json(f"{self.issuer}/test/stats")
@@ -127,12 +147,19 @@ class OpenIdProvider:
     def _login(self, url: str) -> str:
         """Walk from the authorization endpoint to the code, cookies kept on the way."""
         opener = urllib.request.build_opener(_Stay(), urllib.request.HTTPCookieProcessor(CookieJar()))
+        last = self._follow(opener, url)
+        return urllib.parse.parse_qs(urllib.parse.urlsplit(last).query)["code"][0]
+
+    def _follow(self, opener: urllib.request.OpenerDirector, url: str) -> str:
+        """Where redirects lead: a page, or back to the application."""
         for _ in range(MOST_HOPS):
+            if url.startswith(BACK):
+                return url
             try:
                 opener.open(url, timeout=10).close()
             except urllib.error.HTTPError as redirect:
                 url = urllib.parse.urljoin(url, redirect.headers["Location"])
                 redirect.close()
-            if url.startswith(BACK):
-                return urllib.parse.parse_qs(urllib.parse.urlsplit(url).query)["code"][0]
+            else:
+                return url
         raise AssertionError(f"the login did not come to an end, last at {url}")

@@ -4,8 +4,10 @@
 //   POST /test/rotate        new signing keys, the old ones stay published behind them
 //   POST /test/rotate?drop=1 new signing keys, the old ones are gone at once
 //   POST /test/ttl?s=N       life of the access tokens issued from now on, in seconds
+//   POST /test/device-ttl?s=N how long a code for a device may wait to be typed
 //   GET  /test/stats         how often the key set and the discovery document were fetched
-// A user logs in by naming himself in `login_hint`; consent is given to everything that is asked for.
+// A user logs in by naming himself in `login_hint`, or in the field X-Test-User where a device asked; consent is given to
+// everything that is asked for.
 import { createServer } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { readFileSync } from 'node:fs';
@@ -33,10 +35,15 @@ const CLIENTS = [
     client_id: 'app', token_endpoint_auth_method: 'none', application_type: 'native',
     grant_types: ['authorization_code', 'refresh_token'], response_types: ['code'], redirect_uris: ['http://127.0.0.1:9/back'],
   },
+  {
+    client_id: 'cli', token_endpoint_auth_method: 'none', application_type: 'native',
+    grant_types: ['urn:ietf:params:oauth:grant-type:device_code'], response_types: [], redirect_uris: [],
+  },
   { client_id: 'introspector', client_secret: secret, grant_types: [], redirect_uris: [], response_types: [] },
 ];
 
 let lifetime = 600;
+let deviceLifetime = 600;
 let made = 0;
 const fetches = { jwks: 0, discovery: 0 };
 
@@ -87,6 +94,7 @@ function build(keys) {
     features: {
       devInteractions: { enabled: false },
       clientCredentials: { enabled: true },
+      deviceFlow: { enabled: true },
       introspection: { enabled: true, allowedPolicy: () => true },
       revocation: { enabled: true },
       resourceIndicators: {
@@ -99,7 +107,7 @@ function build(keys) {
         },
       },
     },
-    ttl: { AccessToken: () => lifetime, ClientCredentials: () => lifetime, Grant: 3600, Interaction: 600, Session: 3600, IdToken: 300, RefreshToken: 3600 },
+    ttl: { AccessToken: () => lifetime, ClientCredentials: () => lifetime, DeviceCode: () => deviceLifetime, Grant: 3600, Interaction: 600, Session: 3600, IdToken: 300, RefreshToken: 3600 },
     extraTokenClaims: (_, token) => ({ groups: token.accountId ? GROUPS[token.accountId] : SERVICE_GROUPS }),
     findAccount: (_, id) => (id in GROUPS ? { accountId: id, claims: () => ({ sub: id, groups: GROUPS[id] }) } : undefined),
     interactions: { url: (_, interaction) => `/login/${interaction.uid}` },
@@ -107,7 +115,7 @@ function build(keys) {
   provider.use(async (ctx, next) => {
     if (!ctx.path.startsWith('/login/')) return next();
     const details = await provider.interactionDetails(ctx.req, ctx.res);
-    const result = details.prompt.name === 'login' ? { login: { accountId: String(details.params.login_hint) } } : await consentTo(provider, details);
+    const result = details.prompt.name === 'login' ? { login: { accountId: details.params.login_hint ?? ctx.get('x-test-user') } } : await consentTo(provider, details);
     await provider.interactionFinished(ctx.req, ctx.res, result, { mergeWithLastSubmission: true });
     ctx.respond = false;
     return undefined;
@@ -124,6 +132,7 @@ const KNOBS = {
     return keys.map((key) => key.kid);
   },
   '/test/ttl': (query) => { lifetime = Number(query.get('s')); return lifetime; },
+  '/test/device-ttl': (query) => { deviceLifetime = Number(query.get('s')); return deviceLifetime; },
   '/test/stats': () => fetches,
 };
 const COUNTED = { '/jwks': 'jwks', '/.well-known/openid-configuration': 'discovery' };
