@@ -1,6 +1,7 @@
-"""Certificates for development: an authority that may only vouch for this machine, and a server certificate by it.
+"""Certificates for development: an authority that may only vouch for this machine, and a server certificate by it; and
+a key for the gateway's own tokens.
 
-Knows: X.509, the three files. Must not know: who listens with them. The authority's private key is never written, so
+Knows: X.509, the files. Must not know: who listens with them. The authority's private key is never written, so
 that a browser or system that was told to trust it trusts one certificate and nothing anybody could make later.
 """
 
@@ -74,13 +75,22 @@ def make(folder: Path, now: Now = utc_now) -> Paths:
     server_key = ec.generate_private_key(ec.SECP256R1())
     authority = _authority(authority_key, moment)
     server = _server(server_key.public_key(), authority_key, moment)
-    pem = server_key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    _write(paths.key, pem, 0o600)
+    _write(paths.key, _pem(server_key), 0o600)
     _write(paths.certificate, server.public_bytes(serialization.Encoding.PEM), 0o644)
     _write(paths.ca, authority.public_bytes(serialization.Encoding.PEM), 0o644)
     return paths
+
+
+def make_token_key(folder: Path) -> Path:
+    """Make `token-signing.key` in `folder`, unless something of that name is there: tokens would hold no more.
+
+    Raises OSError when the folder cannot be written.
+    """
+    path = folder / "token-signing.key"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(path, _pem(ec.generate_private_key(ec.SECP256R1())), 0o600)
+    return path
 
 
 def lasts(paths: Paths, moment: datetime.datetime) -> bool:
@@ -96,6 +106,12 @@ def lasts(paths: Paths, moment: datetime.datetime) -> bool:
         return False
     ends = min(authority.not_valid_after_utc, server.not_valid_after_utc)
     return ends - moment > RENEW_BEFORE and server.not_valid_before_utc <= moment
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
 
 
 def _foreign(certificate: Path) -> bool:

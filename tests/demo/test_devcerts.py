@@ -6,6 +6,7 @@ import asyncio
 import datetime
 import os
 import ssl
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from cryptography import x509
 
 from gateway import devcerts
 from gateway.devcerts import LIFETIME, RENEW_BEFORE, Paths
+from gateway.identity import signing
 
 SCRIPT = Path(__file__).resolve().parents[2] / "certs" / "make_dev_certs.py"
 
@@ -55,6 +57,14 @@ def test_the_authority_may_vouch_for_this_machine_only_and_its_key_is_nowhere(pa
     permitted = {str(name.value) for name in constraints.value.permitted_subtrees or ()}
     assert permitted == {"localhost", "127.0.0.0/8", "::1/128"}
     assert {file.name for file in paths.ca.parent.iterdir()} == {"ca.crt", "tls.crt", "tls.key"}
+
+
+def test_a_key_for_tokens_is_made_once_and_taken_by_the_gateway(tmp_path: Path) -> None:
+    key = devcerts.make_token_key(tmp_path / "made")
+    before = key.read_bytes()
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert [one.algorithm for one in signing.read(key)] == ["ES256"]
+    assert devcerts.make_token_key(tmp_path / "made").read_bytes() == before
 
 
 def test_the_key_is_for_its_owner_only_whatever_the_umask(tmp_path: Path) -> None:
