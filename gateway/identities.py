@@ -11,12 +11,15 @@ from dataclasses import dataclass
 
 from gateway import tls
 from gateway.fetch import Fetch
-from gateway.identity import FirstOf
+from gateway.identity import FirstOf, signing
 from gateway.identity.keys import KeySet
 from gateway.identity.oidc import OidcBearer
+from gateway.identity.own import OwnTokens, logins
 from gateway.identity.providers import Provider, Standing
 from gateway.identity.refused import BASIC_CHALLENGE, CHALLENGE
 from gateway.identity.tokens import BearerIdentity
+from gateway.identity.vouching import Voucher
+from gateway.portal.address import public_url
 from gateway.seams import Identity
 from gateway.settings import ClientTls, OidcIssuer, Settings
 
@@ -35,11 +38,13 @@ class Around:
 
 @dataclass(frozen=True, slots=True)
 class Identities:
-    """`key_sets` by issuer; those whose settings did not change are carried over with their keys."""
+    """`key_sets` by issuer; those whose settings did not change are carried over with their keys. `own`: the gateway's
+    tokens, where it has a key for them."""
 
     first_of: FirstOf
     bearer: BearerIdentity
     key_sets: Mapping[OidcIssuer, KeySet]
+    own: OwnTokens | None = None
 
     @property
     def providers(self) -> tuple[Provider, ...]:
@@ -75,12 +80,21 @@ def names(settings: Settings) -> set[str]:
 def build(settings: Settings, around: Around, previous: Identities | None) -> Identities:
     """The identities of the next generation. Leaves `previous` alone. Raises `ValueError`, `TlsError` or `OSError`."""
     key_sets = _key_sets(settings, around.fetch, previous)
-    bearer = BearerIdentity(
-        [OidcBearer(issuer, keys, time.time) for issuer, keys in key_sets.items()], time.time, around.count
-    )
+    own = _own_tokens(settings)
+    vouchers: list[Voucher] = [OidcBearer(issuer, keys, time.time) for issuer, keys in key_sets.items()]
+    bearer = BearerIdentity(vouchers if own is None else [*vouchers, own], time.time, around.count)
     asked: list[Identity] = [bearer]
     challenges = [CHALLENGE, *([BASIC_CHALLENGE] if settings.ldap else [])]
-    return Identities(FirstOf(asked, challenges), bearer, key_sets)
+    return Identities(FirstOf(asked, challenges), bearer, key_sets, own)
+
+
+def _own_tokens(settings: Settings) -> OwnTokens | None:
+    """Raises `ValueError` or `TlsError`."""
+    tokens, listen = settings.tokens, settings.listen
+    if tokens is None:
+        return None
+    url = public_url(listen, tls.host_names(listen.tls.certificate))
+    return OwnTokens(signing.read(tokens.key), url, tokens.lifetime, logins(settings), time.time)
 
 
 def _key_sets(settings: Settings, fetch: Fetch, previous: Identities | None) -> dict[OidcIssuer, KeySet]:

@@ -110,6 +110,8 @@ class OwnTokens:
         if token.algorithm not in self._settings.algorithms:
             raise BadToken(Result.BAD_ALGORITHM, "its algorithm is not accepted here")
         expires = check_claims(token.claims, self._settings, self._now())
+        if "cnf" in token.claims:  # RFC 7800: ours are bound to nothing, and what one is bound to is never left out
+            raise BadToken(Result.WRONG_KIND, "it is bound to a key that is not asked for here")
         keys = [key.verifying for key in self._keys if key.kid == token.kid]
         if not keys:
             raise BadToken(Result.UNKNOWN_KEY, "it was signed with a key that is not in use any more")

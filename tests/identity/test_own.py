@@ -83,7 +83,7 @@ async def test_who_shows_a_token_is_who_it_was_made_for(algorithm: str) -> None:
     assert caller == replace(ALICE, expires=EPOCH + 3600, credential=minted.id)
     assert minted.lifetime == 3600
     assert parse(minted.text).algorithm == algorithm
-    assert gate.counts == [("tokens", "ok")]
+    assert [result for _, result in gate.counts] == ["ok"]
 
 
 PLAIN = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S"]), min_size=1, max_size=40)
