@@ -9,7 +9,6 @@ import asyncio
 import logging
 import signal
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from gateway.accounting.metrics import MetricsPage, Sources
 from gateway.accounting.tallies import Tallies
 from gateway.admission import Admission
 from gateway.advice import advice
+from gateway.call import Channel
 from gateway.config.mistakes import Mistakes
 from gateway.config.watch import Watcher, contents
 from gateway.descriptors import raise_limit_for
@@ -31,8 +31,12 @@ from gateway.fetch import Fetch
 from gateway.generation import Generation, Lasting, Source
 from gateway.identity.providers import Standing
 from gateway.ids import RequestIds
+from gateway.pages import OwnPages
 from gateway.pools.backends import Backend
 from gateway.pools.health import Prober, servable
+from gateway.portal import application
+from gateway.portal.listening import Listening
+from gateway.running import RunningServices
 from gateway.settings import Listen, Management, Settings
 from gateway.startup import endpoint, lone, needed, settle_memory, warn_loudly
 from gateway.wires import WIRES
@@ -84,16 +88,19 @@ class Gateway:
         self._admin = AdminDoor(
             metrics=page.render, metrics_type=page.content_type, ready=self.ready, status=self.status
         )
+        self._pages = Listening(application.make(RunningServices(lambda: self._now)))
         self._watcher = Watcher(source.files)
 
     async def run(self, source: Source) -> None:
         """Serve until told to stop, then drain. Raises a group with `CannotStart` when a port cannot be listened on."""
         async with Fetch() as fetch, asyncio.TaskGroup() as self._tasks:
-            self._lasting = Lasting(fetch, self._tallies, self._admission, self._wires, self._account, self.ready)
-            self._now = generation.build(source, self._lasting, None)
-            settings = source.settings
-            self._advise(source)
+            self._lasting = Lasting(
+                fetch, self._tallies, self._admission, self._wires, self._account, self.ready, await self._open_pages()
+            )
             try:
+                self._now = generation.build(source, self._lasting, None)
+                settings = source.settings
+                self._advise(source)
                 await self._open_management(settings.management)
                 self._start_background()
                 await self._open_door(settings.listen)
@@ -107,6 +114,7 @@ class Gateway:
                 self._close_wires()
                 self._audit.close()
                 await self._admin.close()
+                await self._pages.close()
 
     def _close_wires(self) -> None:
         for wire in self._wires.values():
@@ -116,6 +124,11 @@ class Gateway:
         with needed(f"management {endpoint(at.address, at.port)}"):
             port = await self._admin.open(at.address, at.port)
         log.info("management.listening address=%s port=%d", at.address, port)
+
+    async def _open_pages(self) -> OwnPages:
+        with needed("the socket of the gateway's own pages"):
+            socket = await self._pages.open()
+        return OwnPages(str(socket), self._wires[Channel.HTTP])
 
     async def _open_door(self, at: Listen) -> None:
         with needed(f"listen {endpoint(at.address, at.port)}"):
@@ -133,40 +146,13 @@ class Gateway:
 
     def status(self) -> dict[str, Any]:
         """What runs now, for people."""
-        now = self._now
-        return {
-            "version": __version__,
-            "generation": now.number,
-            "ready": self.ready(),
-            "draining": self._draining.is_set(),
-            "reload": {
-                "successful": self._reload_good,
-                "mistakes": self._mistakes,
-                "waits_for_restart": self._pending,
-            },
-            "rules": len(now.source.rules),
-            "issuers": {
-                keys.name: {"ready": keys.ready, "keys_age_seconds": keys.age()}
-                for keys in now.identities.key_sets.values()
-            },
-            "providers": {
-                one.provider: {"ready": one.ready, "outage_seconds": one.outage, "bound_seconds": one.bound}
-                for one in now.identities.standings()
-            },
-            "models": servable(now.pools),
-            "pools": {
-                pool.name: [
-                    {
-                        "backend": each.name,
-                        "health": each.health.value,
-                        "in_flight": each.in_flight,
-                        "ejections": each.ejections,
-                    }
-                    for each in pool.backends
-                ]
-                for pool in now.pools
-            },
+        reload = {
+            "successful": self._reload_good,
+            "mistakes": self._mistakes,
+            "waits_for_restart": self._pending,
         }
+        state = {"ready": self.ready(), "draining": self._draining.is_set(), "reload": reload}
+        return {"version": __version__, **state, **self._now.status()}
 
     def _serve(self, exchange: Exchange) -> Coroutine[Any, Any, None]:
         return self._now.pipeline.serve(exchange)
@@ -261,7 +247,7 @@ class Gateway:
         try:
             source = await asyncio.to_thread(generation.read, self._path, self._root, files)
             files = dict(source.files)
-            source, pending = _changeable(before.source.settings, source)
+            source, pending = generation.changeable(before.source.settings, source)
             after = generation.build(source, self._lasting, before)
         except Mistakes as error:
             mistakes = tuple(str(mistake) for mistake in error.mistakes)
@@ -342,25 +328,6 @@ def _door_settings(settings: Settings) -> DoorSettings:
     limits = settings.limits
     places = raise_limit_for(limits.connections)
     return DoorSettings(limits.header, places, limits.bodies, limits.timeouts, settings.listen.trusted_proxies)
-
-
-def _changeable(running: Settings, source: Source) -> tuple[Source, tuple[str, ...]]:
-    """`source` with what is bound at start-up as it runs, and the names of what differs there and waits for a restart.
-
-    The rest is taken all the same: a prepared restart must not hold up a rule that takes a right away.
-    """
-    wanted = source.settings
-    listen = replace(
-        wanted.listen,
-        address=running.listen.address,
-        port=running.listen.port,
-        trusted_proxies=running.listen.trusted_proxies,
-    )
-    settings = replace(wanted, listen=listen, management=running.management, limits=running.limits, audit=running.audit)
-    parts = ("address", "port", "trusted_proxies")
-    pending = [f"listen.{part}" for part in parts if getattr(wanted.listen, part) != getattr(listen, part)]
-    pending += [part for part in ("management", "limits", "audit") if getattr(wanted, part) != getattr(settings, part)]
-    return replace(source, settings=settings), tuple(pending)
 
 
 async def _first(*waits: Coroutine[Any, Any, object], limit: float) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from gateway.pipeline import Pipeline
 from gateway.policy import files as policyfile
 from gateway.policy.engine import Policy, Rule
 from gateway.pools.backends import Pool, build_pools
+from gateway.pools.health import servable
 from gateway.resolve.resolver import HttpResolver
 from gateway.seams import Pages, Wire
 from gateway.settings import ClientTls, Settings
@@ -126,6 +127,53 @@ class Generation:
     def cache_entries(self) -> dict[str, int]:
         """How much is remembered of what callers showed and asked for."""
         return {**self.identities.cache_entries(), "decisions": self.policy.entries}
+
+    def status(self) -> dict[str, object]:
+        """What runs, for people; ages in seconds."""
+        return {
+            "generation": self.number,
+            "rules": len(self.source.rules),
+            "issuers": {
+                keys.name: {"ready": keys.ready, "keys_age_seconds": keys.age()}
+                for keys in self.identities.key_sets.values()
+            },
+            "providers": {
+                one.provider: {"ready": one.ready, "outage_seconds": one.outage, "bound_seconds": one.bound}
+                for one in self.identities.standings()
+            },
+            "models": servable(self.pools),
+            "pools": {
+                pool.name: [
+                    {
+                        "backend": each.name,
+                        "health": each.health.value,
+                        "in_flight": each.in_flight,
+                        "ejections": each.ejections,
+                    }
+                    for each in pool.backends
+                ]
+                for pool in self.pools
+            },
+        }
+
+
+def changeable(running: Settings, source: Source) -> tuple[Source, tuple[str, ...]]:
+    """`source` with what is bound at start-up as it runs, and the names of what differs there and waits for a restart.
+
+    The rest is taken all the same: a prepared restart must not hold up a rule that takes a right away.
+    """
+    wanted = source.settings
+    listen = replace(
+        wanted.listen,
+        address=running.listen.address,
+        port=running.listen.port,
+        trusted_proxies=running.listen.trusted_proxies,
+    )
+    settings = replace(wanted, listen=listen, management=running.management, limits=running.limits, audit=running.audit)
+    parts = ("address", "port", "trusted_proxies")
+    pending = [f"listen.{part}" for part in parts if getattr(wanted.listen, part) != getattr(listen, part)]
+    pending += [part for part in ("management", "limits", "audit") if getattr(wanted, part) != getattr(settings, part)]
+    return replace(source, settings=settings), tuple(pending)
 
 
 def build(source: Source, lasting: Lasting, previous: Generation | None) -> Generation:

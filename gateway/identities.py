@@ -15,7 +15,7 @@ from gateway.identity import FirstOf, signing
 from gateway.identity.keys import KeySet
 from gateway.identity.oidc import OidcBearer
 from gateway.identity.own import OwnTokens, logins
-from gateway.identity.providers import Provider, Standing
+from gateway.identity.providers import Directory, Provider, Standing
 from gateway.identity.refused import BASIC_CHALLENGE, CHALLENGE
 from gateway.identity.tokens import BearerIdentity
 from gateway.identity.vouching import Voucher
@@ -45,6 +45,7 @@ class Identities:
     bearer: BearerIdentity
     key_sets: Mapping[OidcIssuer, KeySet]
     own: OwnTokens | None = None
+    directories: tuple[Directory, ...] = ()
 
     @property
     def providers(self) -> tuple[Provider, ...]:

@@ -1,0 +1,64 @@
+"""What the gateway's own pages ask, answered by the generation that runs.
+
+Knows: where in a generation each answer is. Must not know: pages, HTTP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gateway.call import ModelRef, Operation, Principal
+from gateway.generation import Generation
+from gateway.identity.own import OwnTokens
+from gateway.identity.providers import Directory
+from gateway.portal.services import Granted, Minted, NotMinted
+
+# Who may do either with a model may use it, as far as a list for people goes.
+_USES = (Operation.INFER, Operation.STREAM)
+
+
+class RunningServices:
+    """Implements `portal.services.Services`. `now`: the generation to ask, anew each time."""
+
+    def __init__(self, now: Callable[[], Generation]) -> None:
+        self._now = now
+
+    @property
+    def public_url(self) -> str:
+        """Where callers reach the gateway, without a final slash."""
+        return self._own.issuer
+
+    @property
+    def directories(self) -> Sequence[Directory]:
+        """Who takes names and passwords, in the order of the configuration."""
+        return self._now().identities.directories
+
+    @property
+    def mints(self) -> bool:
+        """Whether there is a key to sign tokens with."""
+        return self._now().identities.own is not None
+
+    def mint(self, principal: Principal) -> Minted:
+        """A token for somebody who just logged in. Raises `NotMinted`."""
+        return self._own.mint(principal)
+
+    def key_set(self) -> dict[str, object]:
+        """The public keys of the gateway's tokens (RFC 7517)."""
+        return self._own.key_set()
+
+    def granted(self, principal: Principal) -> Sequence[Granted]:
+        """The models that this caller may run, in the order of the configuration."""
+        now = self._now()
+        return [
+            Granted(model.name, model.aliases, pool.settings.protocols, pool.settings.prefix)
+            for pool in now.pools
+            for model in pool.settings.models
+            if any(now.policy.may(principal, ModelRef(model.name, operation)) for operation in _USES)
+        ]
+
+    @property
+    def _own(self) -> OwnTokens:
+        own = self._now().identities.own
+        if own is None:  # a reload took the key away while a page was being made
+            raise NotMinted("The gateway issues no tokens any more.")
+        return own
