@@ -15,11 +15,12 @@ from gateway.devcerts import Paths
 from tests.parts.gateway import Config, Gateway, Rules, allow, oidc
 from tests.parts.llama import Llama
 from tests.parts.openid import OpenIdProvider
+from tests.parts.slapd import Slapd
 from tests.parts.triton import Triton
 
 HERE = Path(__file__).parent
 #: A test that asks for one of these needs `make parts`.
-REAL = {"openid", "llama", "triton"}
+REAL = {"openid", "llama", "triton", "slapd"}
 
 # What else the machine does is not what is tested.
 settings.register_profile("suite", deadline=None)
@@ -72,6 +73,14 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Llama]:
 def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Triton]:
     """Triton with the models addsub, echo, repeat and slow."""
     server = Triton(tmp_path_factory.mktemp("triton"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def slapd(tmp_path_factory: pytest.TempPathFactory, certificates: Paths) -> Iterator[Slapd]:
+    """The OpenLDAP directory. Who stops it, pauses it or locks its accounts starts one of his own."""
+    server = Slapd(tmp_path_factory.mktemp("slapd"), certificates)
     yield server
     server.stop()
 

@@ -26,6 +26,7 @@ IMPORTERS = {
     "python_multipart": {"resolve/formbody.py"},
     "uvloop": {"cli/serve.py"},
     "joserfc": {"identity/oauth.py", "simulate"},
+    "ldap3": {"identity/ldap/session.py"},
     "h11": set(),
 }
 

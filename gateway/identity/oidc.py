@@ -6,22 +6,17 @@ Knows: which checks a token passes, which claims become what. Must not know: HTT
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Iterator, Mapping
 
 from gateway.call import Principal
 from gateway.errors import IdentityUnavailable
 from gateway.identity.claims import check_claims
+from gateway.identity.groups import GroupNames, plain
 from gateway.identity.jwt import Token, check_signature
 from gateway.identity.keys import RETRY_SECONDS, KeySet
 from gateway.identity.refused import BadToken, Result
 from gateway.identity.vouching import Vouched
-from gateway.policy.globs import compile_glob
 from gateway.settings import OidcIssuer
-
-# OpenID Connect Core 1.0 section 2 bounds `sub` to 255 characters; other claims (mail, distinguished names) run longer.
-NAME_LIMIT = 512
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 #: Which claims may name the OAuth client: RFC 9068, OpenID Connect, Entra v1, Okta.
 CLIENT_CLAIMS = ("client_id", "azp", "appid", "cid")
@@ -38,8 +33,7 @@ class OidcBearer:
         self.keys = keys
         self._settings = settings
         self._now = now
-        self._renamed = dict(settings.group_map)
-        self._allowed = tuple(compile_glob(pattern) for pattern in settings.groups_allowed)
+        self._named = GroupNames(settings.group_prefix, settings.group_map, settings.groups_allowed)
         self._odd_groups: set[str] = set()
 
     async def verify(self, token: Token) -> Vouched:
@@ -80,7 +74,7 @@ class OidcBearer:
 
     def _subject(self, claims: Mapping[str, object]) -> str:
         subject = _at(claims, self._settings.claims.subject)
-        if not isinstance(claims.get("sub", ""), str) or not isinstance(subject, str) or not _plain(subject):
+        if not isinstance(claims.get("sub", ""), str) or not isinstance(subject, str) or not plain(subject):
             raise BadToken(Result.BAD_CLAIMS, "its subject is missing or not a plain name")
         return subject
 
@@ -91,7 +85,7 @@ class OidcBearer:
             provider=self.name,
             groups=frozenset(self._groups(claims)),
             client=next(
-                (one for name in CLIENT_CLAIMS if isinstance(one := claims.get(name), str) and _plain(one)), None
+                (one for name in CLIENT_CLAIMS if isinstance(one := claims.get(name), str) and plain(one)), None
             ),
             scopes=frozenset(self._scopes(claims)),
             expires=expires,
@@ -102,11 +96,8 @@ class OidcBearer:
         """The groups this provider may give, under the names they have here."""
         given = _at(claims, self._settings.claims.groups)
         for one in given if isinstance(given, list) else [given]:
-            if isinstance(one, str) and _plain(one):
-                prefixed = self._settings.group_prefix + one
-                name = self._renamed.get(prefixed, prefixed)
-                if any(allows(name) for allows in self._allowed):
-                    yield name
+            if isinstance(one, str) and plain(one):
+                yield from self._named(one)
             elif one is not None:
                 self._warn_odd_group(type(one).__name__)
 
@@ -117,7 +108,7 @@ class OidcBearer:
         if given is None and path == ("scope",):
             given = claims.get("scp")
         listed = given.split() if isinstance(given, str) else given
-        return [one for one in listed if isinstance(one, str) and _plain(one)] if isinstance(listed, list) else []
+        return [one for one in listed if isinstance(one, str) and plain(one)] if isinstance(listed, list) else []
 
     def _warn_odd_group(self, kind: str) -> None:
         """Once for each type of value; a provider that sends it will send it with every token."""
@@ -134,11 +125,6 @@ def _at(claims: Mapping[str, object], path: tuple[str, ...]) -> object:
             return None
         value = value.get(name)
     return value
-
-
-def _plain(name: str) -> bool:
-    """Fit to stand in a header and in a log line."""
-    return 0 < len(name) <= NAME_LIMIT and not _CONTROL.search(name)
 
 
 def _leaves_groups_out(claims: Mapping[str, object], claim: str) -> bool:

@@ -24,7 +24,8 @@ LOCK = ROOT / "tests" / "requirements-parts.lock"
 #: numpy below 2 has wheels up to 3.12, and the Python backend of Triton a stub for these.
 PYTHONS = ((3, 11), (3, 12))
 #: By Debian package.
-PROGRAMS = {"curl": "curl"}
+PROGRAMS = {"curl": "curl", "slapd": "slapd", "ldap-utils": "ldapadd"}
+SBIN = "/usr/sbin"  # where servers lie, which not everybody has in the path
 LIBRARIES = {"libgomp1": "libgomp.so.1"}
 STUB = "triton_python_backend_stub"
 
@@ -63,7 +64,11 @@ def debian(*packages: str) -> None:
 
 def programs() -> None:
     """What the tests run and the wheels are linked against, from Debian where it is missing."""
-    missing = [package for package, program in PROGRAMS.items() if not shutil.which(program)]
+    missing = [
+        package
+        for package, program in PROGRAMS.items()
+        if not shutil.which(program, path=f"{os.environ.get('PATH', '')}:{SBIN}")
+    ]
     missing += [package for package, library in LIBRARIES.items() if not _loads(library)]
     if missing:
         debian(*missing)

@@ -1,0 +1,4 @@
+"""Directories of people: LDAP and Active Directory.
+
+Knows: nothing; the files beside it do. Must not know: HTTP, policies.
+"""

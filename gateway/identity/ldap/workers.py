@@ -1,0 +1,74 @@
+"""Threads for what blocks: so many at once, so many that wait, and nobody waits for them at the end.
+
+Knows: threads, a bounded queue. Must not know: what is done in them.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+Job = Callable[[], None]
+
+# Seconds without work after which a thread ends.
+IDLE: Final = 30.0
+
+log = logging.getLogger(__name__)
+
+
+class Workers:
+    """At most `threads` jobs run, at most `waiting` more are queued. Threads are begun when they are needed, and are
+    daemons: one that is stuck in a system call must not hold up the end of the process."""
+
+    def __init__(self, name: str, threads: int, waiting: int) -> None:
+        self._name = name
+        self._limit = threads
+        self._waiting = waiting
+        self._queue: deque[Job] = deque()
+        self._running = 0
+        self._idle = 0
+        self._closed = False
+        self._news = threading.Condition()
+
+    def submit(self, job: Job) -> bool:
+        """Have `job` done; False when too many wait already. It must not raise."""
+        with self._news:
+            at_once = self._idle + self._limit - self._running
+            if self._closed or len(self._queue) >= self._waiting + at_once:
+                return False
+            self._queue.append(job)
+            if self._idle >= len(self._queue):
+                self._news.notify()
+            elif self._running < self._limit:
+                self._running += 1
+                threading.Thread(target=self._work, name=self._name, daemon=True).start()
+            return True
+
+    def close(self) -> None:
+        """No more jobs; those that wait are dropped, threads end when their job does."""
+        with self._news:
+            self._closed = True
+            self._queue.clear()
+            self._news.notify_all()
+
+    def _work(self) -> None:
+        while (job := self._next()) is not None:
+            try:
+                job()
+            except Exception:  # a fault of ours; the thread is needed for others
+                log.exception("worker.fault name=%s", self._name)
+
+    def _next(self) -> Job | None:
+        with self._news:
+            self._idle += 1
+            while not self._queue and not self._closed:
+                if not self._news.wait(IDLE):
+                    break
+            self._idle -= 1
+            if self._queue and not self._closed:
+                return self._queue.popleft()
+            self._running -= 1
+            return None
