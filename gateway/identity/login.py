@@ -69,15 +69,20 @@ class BasicIdentity:
             raise
         if pair is None:
             return None
-        name, password = pair
+        directory, principal = await self._log_in(*pair, call.peer)
+        if (held := directory.held(*pair)) is not None:
+            call.note(self, held)  # as long as the directory remembers it
+        return principal
+
+    async def log_in(self, name: str, password: str, peer: str) -> Principal:
+        """The person whose name and password these are, in whichever directory. Raises as `identify` does."""
+        if not self._directories:
+            raise BadLogin(Result.BAD_PASSWORD, "no directory is configured")
+        return (await self._log_in(name, password, peer))[1]
+
+    async def _log_in(self, name: str, password: str, peer: str) -> tuple[Searched, Principal]:
         *others, last = self._directories
         for directory in others:
-            if (principal := await directory.log_in_if_known(name, password, call.peer)) is not None:
-                return self._noted(call, directory, pair, principal)
-        return self._noted(call, last, pair, await last.log_in(name, password, call.peer))
-
-    def _noted(self, call: Call, directory: Searched, pair: tuple[str, str], principal: Principal) -> Principal:
-        """Let the connection remember it as long as the directory does."""
-        if (held := directory.held(*pair)) is not None:
-            call.note(self, held)
-        return principal
+            if (principal := await directory.log_in_if_known(name, password, peer)) is not None:
+                return directory, principal
+        return last, await last.log_in(name, password, peer)

@@ -20,7 +20,6 @@ from gateway.call import Principal
 from gateway.errors import GroupsUnknown, IdentityUnavailable, LoginThrottled
 from gateway.identity.groups import GroupNames, plain
 from gateway.identity.ldap.line import ServerFailed
-from gateway.identity.ldap.names import folded
 from gateway.identity.ldap.outage import Outage
 from gateway.identity.ldap.people import People, Person, Refused
 from gateway.identity.ldap.remembered import Digests, Held, Remembered
@@ -47,15 +46,18 @@ log = logging.getLogger(__name__)
 
 
 class Throttle(Protocol):
-    """Slows down whoever guesses passwords; told of attempts that the directory judges, not of remembered ones."""
+    """Slows down whoever guesses passwords of this directory. Asked before it is, and not for what is remembered; each
+    `admit` is followed by exactly one of the others."""
 
     def admit(self, account: str, peer: str) -> None:
-        """Raises `LoginThrottled` for an account or address that has to wait."""
+        """Raises `LoginThrottled` for an account or address that has to wait; then nothing is to be asked."""
         ...
 
     def failed(self, account: str, peer: str) -> None: ...
 
     def succeeded(self, account: str, peer: str) -> None: ...
+
+    def unanswered(self, account: str, peer: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class _Away:
 
 _Answer = Principal | Refused | None  # None: it is there, which was all that was asked
 _Waiting = asyncio.Future[_Answer | _Away]
+_Work = Callable[[Link], Person | Refused | None]
+_Settled = Callable[[_Answer | _Away], None]
 _NO_TIME: Final = _Away("no answer in time", asked=False)
 
 
@@ -77,7 +81,7 @@ class _Flight:
     """One question under way since `since`, all who wait for its answer, and what else it is good for."""
 
     since: float
-    settled: Callable[[_Answer], None]
+    settled: _Settled
     waiting: set[_Waiting] = field(default_factory=set)
 
 
@@ -196,26 +200,27 @@ class LdapDirectory:
         # An empty password would bind as nobody, which servers call a success (RFC 4513 section 5.1.2).
         if not password or not plain(name) or len(name) > NAME_LIMIT or len(password) > PASSWORD_LIMIT:
             return MALFORMED
-        account = f"{self.name}:{folded(name)}"
 
-        def settled(answer: _Answer) -> None:
+        def settled(answer: _Answer | _Away) -> None:
             if isinstance(answer, Principal):
-                self._throttle.succeeded(account, peer)
-            elif answer is not None and (last or not answer.unknown):
-                self._throttle.failed(account, peer)
+                self._throttle.succeeded(name, peer)
+            elif isinstance(answer, Refused) and (last or not answer.unknown):
+                self._throttle.failed(name, peer)
+            else:
+                self._throttle.unanswered(name, peer)
 
         digest = self._digests.of("login", name, password)
         work = partial(self._people.log_in, name=name, password=password)
-        return await self._ask(digest, work, partial(self._throttle.admit, account, peer), settled)
+        return await self._ask(digest, work, partial(self._throttle.admit, name, peer), settled)
 
     # -- questions
 
     async def _ask(
         self,
         digest: bytes,
-        work: Callable[[Link], Person | Refused | None],
+        work: _Work,
         admit: Callable[[], None] = lambda: None,
-        settled: Callable[[_Answer], None] = lambda _: None,
+        settled: _Settled = lambda _: None,
     ) -> _Answer:
         """What is remembered of this question, or what everybody who asks it now is answered. Raises
         `IdentityUnavailable`, and what `admit` raises before it is asked."""
@@ -245,17 +250,13 @@ class LdapDirectory:
             flight.waiting.discard(future)
             self._waiting -= 1
 
-    def _begin(
-        self, digest: bytes, work: Callable[[Link], Person | Refused | None], settled: Callable[[_Answer], None]
-    ) -> _Flight:
+    def _begin(self, digest: bytes, work: _Work, settled: _Settled) -> _Flight:
         now = self._now()
         if not self._outage.may_ask(now):
+            settled(_NO_TIME)
             raise IdentityUnavailable(retry_after=RETRY_SECONDS, detail=f"{self.name}: {self._outage.reason}")
-        flight, until, loop = (
-            _Flight(now, settled),
-            time.monotonic() + self._settings.timeout,
-            asyncio.get_running_loop(),
-        )
+        flight, until = _Flight(now, settled), time.monotonic() + self._settings.timeout
+        loop = asyncio.get_running_loop()
 
         def job() -> None:
             answer = self._asked(work, until)
@@ -263,11 +264,12 @@ class LdapDirectory:
                 loop.call_soon_threadsafe(self._settle, digest, flight, answer)
 
         if not self._workers.submit(job):
+            settled(_NO_TIME)
             raise IdentityUnavailable(retry_after=BUSY_SECONDS, detail=f"{self.name}: too many logins at once")
         self._flights[digest] = flight
         return flight
 
-    def _asked(self, work: Callable[[Link], Person | Refused | None], until: float) -> _Answer | _Away:
+    def _asked(self, work: _Work, until: float) -> _Answer | _Away:
         """In a worker thread: the answer of the directory, in words of this gateway."""
         if time.monotonic() >= until:
             return _NO_TIME
@@ -297,7 +299,7 @@ class LdapDirectory:
                 self._good.put(digest, Held(answer, now + cache.positive, len(answer.groups)))
             elif answer is not None:
                 self._bad.put(digest, Held(answer, now + cache.negative))
-            flight.settled(answer)
+        flight.settled(answer)
         for future in flight.waiting:
             if not future.done():
                 future.set_result(answer)

@@ -48,10 +48,9 @@ class Workers:
             return True
 
     def close(self) -> None:
-        """No more jobs; those that wait are dropped, threads end when their job does."""
+        """No more jobs; threads end when those that wait are done."""
         with self._news:
             self._closed = True
-            self._queue.clear()
             self._news.notify_all()
 
     def _work(self) -> None:
@@ -68,7 +67,7 @@ class Workers:
                 if not self._news.wait(IDLE):
                     break
             self._idle -= 1
-            if self._queue and not self._closed:
+            if self._queue:
                 return self._queue.popleft()
             self._running -= 1
             return None

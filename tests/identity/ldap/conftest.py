@@ -38,6 +38,9 @@ class Throttle:
     def succeeded(self, account: str, peer: str) -> None:
         self.told.append(("succeeded", account, peer))
 
+    def unanswered(self, account: str, peer: str) -> None:
+        self.told.append(("unanswered", account, peer))
+
 
 class Directories:
     """Makes directories; `steady` is the clock of what they remember, `wall` that of the world."""
