@@ -118,6 +118,12 @@ def _decisions(tallies: Tallies) -> Iterator[Metric]:
     for name, text, labels, counts in (
         ("gateway_authentications", "Credentials looked at.", ("provider", "result"), tallies.authentications),
         ("gateway_authorizations", "Decisions, by rule.", ("decision", "rule"), tallies.authorizations),
+        (
+            "gateway_auth_throttled",
+            "Logins refused unasked, because too many had failed.",
+            ("provider", "scope"),
+            tallies.throttled_logins,
+        ),
         ("gateway_retries", "Calls sent to another backend.", ("pool", "reason"), tallies.retries),
         (
             "gateway_backend_unsolicited",
@@ -130,6 +136,10 @@ def _decisions(tallies: Tallies) -> Iterator[Metric]:
         for key, count in sorted(counts.items()):
             family.add_metric(key, count)
         yield family
+    failures = CounterMetricFamily("gateway_auth_failures", "Logins that a directory said no to.", labels=("provider",))
+    for provider, count in sorted(tallies.failed_logins.items()):
+        failures.add_metric((provider,), count)
+    yield failures
     reloads = CounterMetricFamily("gateway_config_reloads", "Reloads tried, by result.", labels=("result",))
     for result in ("success", "failure"):
         reloads.add_metric((result,), tallies.reloads[result])

@@ -64,6 +64,8 @@ class Tallies:
         self.calls: dict[tuple[str, str, str], CallSeries] = {}
         self.authentications: defaultdict[tuple[str, str], int] = defaultdict(int)
         self.authorizations: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self.failed_logins: defaultdict[str, int] = defaultdict(int)
+        self.throttled_logins: defaultdict[tuple[str, str], int] = defaultdict(int)
         self.retries: defaultdict[tuple[str, str], int] = defaultdict(int)
         self.reloads: defaultdict[str, int] = defaultdict(int)
         self.unsolicited: defaultdict[tuple[str, str], int] = defaultdict(int)
@@ -72,6 +74,14 @@ class Tallies:
     def authenticated(self, provider: str, result: str) -> None:
         """A credential was looked at."""
         self.authentications[(provider, result)] += 1
+
+    def failed_login(self, provider: str) -> None:
+        """A directory said no to a name and a password."""
+        self.failed_logins[provider] += 1
+
+    def throttled_login(self, provider: str, scope: str) -> None:
+        """A login was refused unasked, because too many of its `scope` had failed."""
+        self.throttled_logins[(provider, scope)] += 1
 
     def series(self, pool: str, model: str, operation: str) -> CallSeries:
         """The series of one (pool, model, operation); empty strings where a call stopped before it was known."""

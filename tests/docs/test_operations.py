@@ -50,6 +50,8 @@ def filled() -> Sources:
     series.results[(200, "ok")] += 1
     for counts in (tallies.authentications, tallies.authorizations, tallies.retries, tallies.unsolicited):
         counts[("a", "b")] += 1
+    tallies.failed_login("a")
+    tallies.throttled_login("a", "b")
     pool.backends[0].failures[FailureReason.CONNECT] += 1
     return Sources(
         tallies=tallies,

@@ -25,6 +25,8 @@ CONTRACT = {
     "gateway_backend_ejections_total": {"pool", "backend"},
     "gateway_retries_total": {"pool", "reason"},
     "gateway_authentications_total": {"provider", "result"},
+    "gateway_auth_failures_total": {"provider"},
+    "gateway_auth_throttled_total": {"provider", "scope"},
     "gateway_authorizations_total": {"decision", "rule"},
     "gateway_tokens_total": {"pool", "model", "direction"},
     "gateway_usage_unknown_total": {"pool", "model"},
@@ -81,7 +83,9 @@ def filled() -> Tallies:
     account(outcome(series=series, tokens_in=None, tokens_out=None, counts_tokens=True))
     tallies.series("p", "small", "stream").gaps.observe(0.02)
     tallies.retries[("p", "connect")] += 1
-    tallies.authentications[("corp", "ok")] += 1
+    tallies.authenticated("corp", "ok")
+    tallies.failed_login("corp")
+    tallies.throttled_login("corp", "pair")
     return tallies
 
 
