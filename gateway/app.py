@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Awaitable, Callable, Coroutine
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ from gateway.exchange import Exchange
 from gateway.fetch import Fetch
 from gateway.generation import Generation, Lasting, Source
 from gateway.identity.providers import Standing
+from gateway.identity.throttle import Throttle
 from gateway.ids import RequestIds
 from gateway.pages import OwnPages
 from gateway.pools.backends import Backend
@@ -93,14 +96,15 @@ class Gateway:
 
     async def run(self, source: Source) -> None:
         """Serve until told to stop, then drain. Raises a group with `CannotStart` when a port cannot be listened on."""
-        async with Fetch() as fetch, asyncio.TaskGroup() as self._tasks:
+        async with Fetch() as fetch, self._own_pages() as pages, asyncio.TaskGroup() as self._tasks:
+            throttle = Throttle(time.monotonic, self._tallies.failed_login, self._tallies.throttled_login)
             self._lasting = Lasting(
-                fetch, self._tallies, self._admission, self._wires, self._account, self.ready, await self._open_pages()
+                fetch, self._tallies, self._admission, throttle, self._wires, self._account, self.ready, pages
             )
+            self._now = generation.build(source, self._lasting, None)
+            settings = source.settings
+            self._advise(source)
             try:
-                self._now = generation.build(source, self._lasting, None)
-                settings = source.settings
-                self._advise(source)
                 await self._open_management(settings.management)
                 self._start_background()
                 await self._open_door(settings.listen)
@@ -112,9 +116,9 @@ class Gateway:
                 for task in (*self._background.values(), *self._connecting):
                     task.cancel()
                 self._close_wires()
+                self._now.identities.close()
                 self._audit.close()
                 await self._admin.close()
-                await self._pages.close()
 
     def _close_wires(self) -> None:
         for wire in self._wires.values():
@@ -125,10 +129,14 @@ class Gateway:
             port = await self._admin.open(at.address, at.port)
         log.info("management.listening address=%s port=%d", at.address, port)
 
-    async def _open_pages(self) -> OwnPages:
+    @asynccontextmanager
+    async def _own_pages(self) -> AsyncIterator[OwnPages]:
         with needed("the socket of the gateway's own pages"):
             socket = await self._pages.open()
-        return OwnPages(str(socket), self._wires[Channel.HTTP])
+        try:
+            yield OwnPages(str(socket), self._wires[Channel.HTTP])
+        finally:
+            await self._pages.close()
 
     async def _open_door(self, at: Listen) -> None:
         with needed(f"listen {endpoint(at.address, at.port)}"):
@@ -273,7 +281,8 @@ class Gateway:
         except (OSError, ValueError, tls.TlsError) as error:
             self._reload_failed((str(error),))
             return
-        self._now = after
+        before, self._now = self._now, after
+        before.identities.close(after.identities)
         self._reload_good, self._mistakes, self._pending = True, (), pending
         self._tallies.reloads["success"] += 1
         self._start_background()

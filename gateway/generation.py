@@ -20,6 +20,7 @@ from gateway.config.mistakes import Mistake, Mistakes
 from gateway.config.watch import UNKNOWN, Content, contents
 from gateway.fetch import Fetch
 from gateway.identities import Around, Identities
+from gateway.identity.throttle import Throttle
 from gateway.pipeline import Pipeline
 from gateway.policy import files as policyfile
 from gateway.policy.engine import Policy, Rule
@@ -107,6 +108,7 @@ class Lasting:
     fetch: Fetch
     tallies: Tallies
     admission: Admission
+    throttle: Throttle
     wires: Mapping[Channel, Wire]
     account: Callable[[Outcome], None]
     ready: Callable[[], bool]
@@ -185,7 +187,7 @@ def build(source: Source, lasting: Lasting, previous: Generation | None) -> Gene
 def _build(source: Source, lasting: Lasting, previous: Generation | None) -> Generation:
     settings = source.settings
     pools = build_pools(settings.pools, previous.pools if previous else None, _client_context)
-    around = Around(lasting.fetch, lasting.tallies.authenticated)
+    around = Around(lasting.fetch, lasting.tallies.authenticated, lasting.throttle)
     asked = identities.build(settings, around, previous.identities if previous else None)
     policy = Policy(source.rules, hide_models=settings.hide_models)
     pipeline = Pipeline(

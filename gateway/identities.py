@@ -13,15 +13,18 @@ from gateway import tls
 from gateway.fetch import Fetch
 from gateway.identity import FirstOf, signing
 from gateway.identity.keys import KeySet
+from gateway.identity.ldap.directory import LdapDirectory
+from gateway.identity.login import BasicIdentity
 from gateway.identity.oidc import OidcBearer
 from gateway.identity.own import OwnTokens, logins
 from gateway.identity.providers import Directory, Provider, Standing
 from gateway.identity.refused import BASIC_CHALLENGE, CHALLENGE
+from gateway.identity.throttle import Throttle
 from gateway.identity.tokens import BearerIdentity
 from gateway.identity.vouching import Voucher
 from gateway.portal.address import public_url
 from gateway.seams import Identity
-from gateway.settings import ClientTls, OidcIssuer, Settings
+from gateway.settings import ClientTls, Ldap, OidcIssuer, Settings
 
 #: Names of providers that no entry of the configuration gives; policies may speak of those that are configured.
 API_KEYS, MTLS = "api_keys", "mtls"
@@ -34,6 +37,11 @@ class Around:
 
     fetch: Fetch
     count: Callable[[str, str], None]
+    throttle: Throttle
+
+
+#: A directory lives as long as its settings, and what its file of authorities holds, stay equal.
+_Directories = Mapping[tuple[Ldap, bytes], LdapDirectory]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +52,21 @@ class Identities:
     first_of: FirstOf
     bearer: BearerIdentity
     key_sets: Mapping[OidcIssuer, KeySet]
+    directories: _Directories
     own: OwnTokens | None = None
-    directories: tuple[Directory, ...] = ()
 
     @property
     def providers(self) -> tuple[Provider, ...]:
         """Whom the gateway depends on to know callers."""
-        return tuple(self.key_sets.values())
+        return (*self.key_sets.values(), *self.directories.values())
 
     @property
     def background(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """What has to run beside the calls, by name; the same name is the same part, across reloads."""
-        return {f"keys {keys.name} {id(keys)}": keys.run for keys in self.key_sets.values()}
+        return {
+            **{f"keys {keys.name} {id(keys)}": keys.run for keys in self.key_sets.values()},
+            **{f"directory {one.name} {id(one)}": one.run for one in self.directories.values()},
+        }
 
     def standings(self) -> tuple[Standing, ...]:
         """How each of the providers does."""
@@ -68,7 +79,17 @@ class Identities:
 
     def cache_entries(self) -> dict[str, int]:
         """How much is remembered of what callers showed."""
-        return {"tokens": self.bearer.entries}
+        return {
+            "tokens": self.bearer.entries,
+            "logins": sum(directory.entries for directory in self.directories.values()),
+        }
+
+    def close(self, after: Identities | None = None) -> None:
+        """Hang up on directories, but for those that serve on in `after`."""
+        kept = set(map(id, after.directories.values())) if after else set()
+        for directory in self.directories.values():
+            if id(directory) not in kept:
+                directory.close()
 
 
 def names(settings: Settings) -> set[str]:
@@ -84,9 +105,11 @@ def build(settings: Settings, around: Around, previous: Identities | None) -> Id
     own = _own_tokens(settings)
     vouchers: list[Voucher] = [OidcBearer(issuer, keys, time.time) for issuer, keys in key_sets.items()]
     bearer = BearerIdentity(vouchers if own is None else [*vouchers, own], time.time, around.count)
-    asked: list[Identity] = [bearer]
+    directories = _directories(settings, around, previous)
+    basic = BasicIdentity(list(directories.values()), time.monotonic, around.count)
+    asked: list[Identity] = [bearer, basic]
     challenges = [CHALLENGE, *([BASIC_CHALLENGE] if settings.ldap else [])]
-    return Identities(FirstOf(asked, challenges), bearer, key_sets, own)
+    return Identities(FirstOf(asked, challenges), bearer, key_sets, directories, own)
 
 
 def _own_tokens(settings: Settings) -> OwnTokens | None:
@@ -96,6 +119,18 @@ def _own_tokens(settings: Settings) -> OwnTokens | None:
         return None
     url = public_url(listen, tls.host_names(listen.tls.certificate))
     return OwnTokens(signing.read(tokens.key), url, tokens.lifetime, logins(settings), time.time)
+
+
+def _directories(settings: Settings, around: Around, previous: Identities | None) -> _Directories:
+    before = previous.directories if previous else {}
+    directories: dict[tuple[Ldap, bytes], LdapDirectory] = {}
+    for one in settings.ldap:
+        key = (one, one.ca.read_bytes() if one.ca else b"")
+        if (directory := before.get(key)) is None:
+            context = tls.client_context(ClientTls(ca=one.ca), protocols=())
+            directory = LdapDirectory(one, context, around.count, around.throttle.logins(one.name))
+        directories[key] = directory
+    return directories
 
 
 def _key_sets(settings: Settings, fetch: Fetch, previous: Identities | None) -> dict[OidcIssuer, KeySet]:

@@ -31,7 +31,7 @@ class RunningServices:
     @property
     def directories(self) -> Sequence[Directory]:
         """Who takes names and passwords, in the order of the configuration."""
-        return self._now().identities.directories
+        return tuple(self._now().identities.directories.values())
 
     @property
     def mints(self) -> bool:

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gateway.settings import Settings
+from gateway.settings import Ldap, Settings
 from gateway.tls import TlsError
 
 log = logging.getLogger(__name__)
@@ -76,6 +76,16 @@ def warn_loudly(settings: Settings) -> None:
                 "insecure.allowed issuer=%s: its keys are fetched without TLS; whoever is on the way can forge callers",
                 issuer.name,
             )
+    for directory in settings.ldap:
+        if directory.allow_insecure and _plain(directory):
+            log.warning(
+                "insecure.allowed directory=%s: it is asked without TLS; whoever is on the way can read passwords",
+                directory.name,
+            )
+
+
+def _plain(directory: Ldap) -> bool:
+    return not directory.start_tls and any(server.startswith("ldap://") for server in directory.servers)
 
 
 def _reason(error: OSError) -> str:

@@ -7,6 +7,7 @@ Must not know: who listens, who connects, when files change.
 from __future__ import annotations
 
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -54,11 +55,14 @@ def peer_certificate(connection: ssl.SSLObject | None) -> bytes | None:
     return connection.getpeercert(binary_form=True)
 
 
-def client_context(tls: ClientTls | None) -> ssl.SSLContext:
-    """What a connection to a backend or provider needs; the certificate is always checked. Raises `TlsError`."""
+def client_context(tls: ClientTls | None, protocols: Sequence[str] = ALPN) -> ssl.SSLContext:
+    """What a connection to a backend or provider needs; the certificate is always checked. Raises `TlsError`.
+
+    `protocols`: what is spoken within (RFC 7301), nothing for what has no name there.
+    """
     ca = tls.ca if tls is not None else None
     context = ssl.create_default_context(cafile=None if ca is None else _authorities(ca))
-    _harden(context)
+    _harden(context, protocols)
     return context
 
 
@@ -98,10 +102,10 @@ def _authorities(file: Path) -> Path:
     return file
 
 
-def _harden(context: ssl.SSLContext) -> None:
+def _harden(context: ssl.SSLContext, protocols: Sequence[str] = ALPN) -> None:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(CIPHERS)
-    context.set_alpn_protocols(ALPN)
+    context.set_alpn_protocols(protocols)
     # RFC 9325 §3.3 and §3.5: compression leaks, renegotiation costs the server more than the client.
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
 

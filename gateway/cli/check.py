@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+import time
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from gateway.config.mistakes import Mistakes
 from gateway.fetch import Fetch
 from gateway.generation import Generation, Lasting, Source
 from gateway.identity.keys import KeySet
+from gateway.identity.throttle import Throttle
 from gateway.pools.backends import Backend, Pool
 from gateway.pools.readiness import Readiness, ask, ready_path
 from gateway.startup import CannotStart, Unbuildable, buildable
@@ -106,7 +108,8 @@ async def _tried(source: Source, *, online: bool) -> list[str]:
 
 def _idle(fetch: Fetch) -> Lasting:
     """What a generation needs that will serve nobody."""
-    return Lasting(fetch, Tallies(), Admission(), wires={}, account=lambda _: None, ready=lambda: False)
+    throttle = Throttle(time.monotonic, lambda _: None, lambda *_: None)
+    return Lasting(fetch, Tallies(), Admission(), throttle, wires={}, account=lambda _: None, ready=lambda: False)
 
 
 async def _unreachable(made: Generation, fetch: Fetch) -> list[str]:

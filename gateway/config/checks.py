@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from gateway.config.ldapchecks import directories
 from gateway.config.part import Finding, Part
 from gateway.config.units import SIZES, duration, is_loopback, same_place, size, url
 from gateway.config.values import BY_POOL
@@ -22,6 +23,7 @@ NEEDED: Final[dict[tuple[str, ...], str]] = {
     ("pools", "*", "protocols"): "a pool speaks at least one protocol",
     ("pools", "*", "models"): "a pool serves at least one model",
     ("pools", "*", "backends"): "a pool has at least one backend",
+    ("identity", "ldap", "*", "servers"): "a directory has at least one server",
     ("identity", "oidc", "*", "audience"): "at least one audience is needed: tokens for others would be taken",
     ("identity", "oidc", "*", "algorithms"): "at least one algorithm is needed; leave the setting out for the default",
 }
@@ -165,7 +167,7 @@ def _sources_of_keys(file: Part) -> Iterator[Finding]:
 
 
 def _group_patterns(file: Part) -> Iterator[Finding]:
-    for provider in file["identity"]["oidc"]:
+    for provider in (*file["identity"]["oidc"], *file["identity"]["ldap"]):
         for pattern in provider["groups_allowed"].texts():
             try:
                 compile_glob(pattern.text)
@@ -231,6 +233,7 @@ CHECKS: Final[tuple[Callable[[Part], Iterator[Finding]], ...]] = (
     _unlike,
     _prefixes,
     _sources_of_keys,
+    directories,
     _group_patterns,
     _backend_tls,
     _times,

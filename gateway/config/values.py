@@ -167,9 +167,8 @@ Verify = Annotated[str, Written(one_of("way to verify", ("jwt", "introspect", "b
 WhenAsked = Annotated[str, Written(one_of("rule for client certificates", ("optional", "required")))]
 WhichName = Annotated[str, Written(one_of("name of a certificate", ("san_uri", "san_dns", "san_email", "cn")))]
 Secret = Annotated[str, Written(matching(r"[^\x00-\x1f\x7f]{1,8192}", "a secret of one line"))]
-LdapUrl = Annotated[
-    str, Written(matching(r"ldaps?://[A-Za-z0-9._:\[\]-]{1,253}/?", "a server as ldaps://host or ldaps://host:port"))
-]
+LDAP_URL: Final = r"ldaps?://[A-Za-z0-9._:\[\]-]{1,253}/?"
+LdapUrl = Annotated[str, Written(matching(LDAP_URL, "a server as ldaps://host or ldaps://host:port"))]
 LdapAttribute = Annotated[
     str, Written(matching(r"[A-Za-z][A-Za-z0-9;-]{0,63}|[0-9]+(\.[0-9]+)+", "the name of an attribute"))
 ]

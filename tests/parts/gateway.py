@@ -55,7 +55,8 @@ def oidc(issuer: str, **more: Any) -> Config:
 class Gateway:
     """A gateway with its own folder. `config` may be changed and written again while it runs.
 
-    `overrides` replaces top-level keys of the configuration. With `start=False` nothing runs until `start()`.
+    `directories`: entries of `identity.ldap`. `overrides` replaces top-level keys of the configuration. With
+    `start=False` nothing runs until `start()`.
     `under` is a command that runs it, such as `prlimit`.
     """
 
@@ -67,6 +68,7 @@ class Gateway:
         pools: Sequence[Config],
         rules: Rules,
         *,
+        directories: Sequence[Config] = (),
         start: bool = True,
         under: Sequence[str] = (),
         **overrides: Any,
@@ -84,7 +86,7 @@ class Gateway:
         self.config: Config = {
             "listen": {"address": "127.0.0.1", "port": self.port, "tls": tls},
             "management": {"address": "127.0.0.1", "port": management},
-            "identity": {"oidc": [*issuers]},
+            "identity": {"oidc": [*issuers], **({"ldap": [*directories]} if directories else {})},
             "policies": str(self.policies),
             "pools": [*pools],
             "limits": {"timeouts": {"pre_stop": "200ms", "drain": "20s"}},

@@ -29,6 +29,7 @@ from gateway.fetch import Fetch
 from gateway.generation import Lasting
 from gateway.http1.answers import AnswerReader
 from gateway.http1.requests import RequestReader
+from gateway.identity.throttle import Throttle
 from gateway.policy.engine import Policy
 from gateway.pools.backends import Backend
 from gateway.resolve.resolver import HttpResolver
@@ -177,7 +178,8 @@ async def test_what_a_reload_replaced_is_gone(tmp_path: Path, certificates: Path
     )  # fmt: skip
     with no_collector():
         async with Fetch() as fetch:
-            lasting = Lasting(fetch, Tallies(), Admission(), {}, lambda _: None, lambda: True)
+            throttle = Throttle(time.monotonic, lambda _: None, lambda *_: None)
+            lasting = Lasting(fetch, Tallies(), Admission(), throttle, {}, lambda _: None, lambda: True)
             now = generation.build(generation.read(gateway.config_file, None), lasting, None)
             one = alive(OF_A_GENERATION)
             for _ in range(3):
