@@ -19,7 +19,7 @@ DEPTH_LIMIT: Final = 16  # of brackets within brackets; filters that people writ
 
 _ATTRIBUTE = r"[A-Za-z][A-Za-z0-9;-]*|[0-9]+(?:\.[0-9]+)+"
 _ITEM = re.compile(
-    rf"(?:(?:{_ATTRIBUTE})\s*(?:[~<>]?=|(?::dn)?(?::[A-Za-z0-9.-]+)?:=)|(?::dn)?:[A-Za-z0-9.-]+:=)"
+    rf"\s*(?:(?:{_ATTRIBUTE})\s*(?:[~<>]?=|(?::dn)?(?::[A-Za-z0-9.-]+)?:=)|(?::dn)?:[A-Za-z0-9.-]+:=)"
     r"(?P<value>(?:[^()\\\x00]|\\[0-9A-Fa-f]{2})*)"
 )
 _PLACE = re.compile(r"\{([^{}]*)\}")

@@ -129,6 +129,8 @@ def _part(text: str, at: int) -> tuple[Part, int]:
 def _value(text: str, at: int) -> tuple[str, int]:
     if (encoded := _HEX.match(text, at)) is not None:
         return _ber(bytes.fromhex(encoded[1])), encoded.end()
+    if text[at : at + 1] == "#":
+        raise ValueError("a '#' value of a distinguished name is no text")
     found, kept = b"", 0  # `kept`: up to where spaces count, because they are escaped or something follows
     while True:
         if (plain := _PLAIN.match(text, at)) is not None:

@@ -28,22 +28,20 @@ class Workers:
         self._limit = threads
         self._waiting = waiting
         self._queue: deque[Job] = deque()
-        self._running = 0
-        self._idle = 0
+        self._threads = 0
+        self._busy = 0
         self._closed = False
         self._news = threading.Condition()
 
     def submit(self, job: Job) -> bool:
         """Have `job` done; False when too many wait already. It must not raise."""
         with self._news:
-            at_once = self._idle + self._limit - self._running
-            if self._closed or len(self._queue) >= self._waiting + at_once:
+            if self._closed or self._busy + len(self._queue) >= self._limit + self._waiting:
                 return False
             self._queue.append(job)
-            if self._idle >= len(self._queue):
-                self._news.notify()
-            elif self._running < self._limit:
-                self._running += 1
+            self._news.notify()
+            if self._threads < min(self._limit, self._busy + len(self._queue)):
+                self._threads += 1
                 threading.Thread(target=self._work, name=self._name, daemon=True).start()
             return True
 
@@ -59,15 +57,16 @@ class Workers:
                 job()
             except Exception:  # a fault of ours; the thread is needed for others
                 log.exception("worker.fault name=%s", self._name)
+            with self._news:
+                self._busy -= 1
 
     def _next(self) -> Job | None:
         with self._news:
-            self._idle += 1
             while not self._queue and not self._closed:
                 if not self._news.wait(IDLE):
                     break
-            self._idle -= 1
             if self._queue:
+                self._busy += 1
                 return self._queue.popleft()
-            self._running -= 1
+            self._threads -= 1
             return None
