@@ -96,11 +96,14 @@ class Relay:
         self._session = session
         self.socket = socket
 
-    async def ask(self, method: str, path: str, body: bytes = b"", **fields: str) -> Page:
-        named = {name.replace("_", "-"): value for name, value in fields.items()}
-        fixed = {"X-Forwarded-For": "10.1.2.3", "X-Request-Id": "0" * 31 + "7"}
-        url = f"http://pages{path}"
-        async with self._session.request(method, url, data=body or None, headers=fixed | named) as answer:
+    async def ask(
+        self, method: str, path: str, body: bytes = b"", also: Sequence[tuple[str, str]] = (), **fields: str
+    ) -> Page:
+        """`fields` by name with `_` for `-`; `also`: more of them, which may repeat a name."""
+        named = [(name.replace("_", "-"), value) for name, value in fields.items()]
+        fixed = [("X-Forwarded-For", "10.1.2.3"), ("X-Request-Id", "0" * 31 + "7")]
+        url, sent = f"http://pages{path}", [*fixed, *named, *also]
+        async with self._session.request(method, url, data=body or None, headers=sent) as answer:
             answered = {name.lower(): value for name, value in answer.headers.items()}
             return Page(answer.status, answered, await answer.read())
 

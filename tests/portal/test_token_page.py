@@ -27,11 +27,12 @@ def office() -> People:
     return People("office", {"alice": PASSWORD})
 
 
-async def asked(site: Site, authorization: str | None = GOOD, body: bytes = b"", **fields: str) -> Page:
+async def asked(site: Site, authorization: str | None = GOOD, form: bytes = b"") -> Page:
+    fields = [("Content-Type", "application/x-www-form-urlencoded")] if form else []
     if authorization is not None:
-        fields["Authorization"] = authorization
+        fields.append(("Authorization", authorization))
     async with served(site) as relay:
-        return await relay.ask("POST", "/auth/token", body, **fields)
+        return await relay.ask("POST", "/auth/token", form, also=fields)
 
 
 def refused(page: Page) -> tuple[int, str]:
@@ -69,7 +70,7 @@ async def test_the_key_set_may_be_kept_for_a_while_and_tokens_never() -> None:
 async def test_what_the_form_says_changes_nothing() -> None:
     """Clients that can only do the password grant send it along; who asks is in the Basic credential alone."""
     form = b"grant_type=password&username=bob&password=x&scope=admin"
-    answer = await asked(Site([office()]), body=form, Content_Type="application/x-www-form-urlencoded")
+    answer = await asked(Site([office()]), form=form)
     assert answer.status == 200
     assert parse(answer.json()["access_token"]).claims["sub"] == "alice"
 
@@ -77,7 +78,7 @@ async def test_what_the_form_says_changes_nothing() -> None:
 async def test_a_password_in_the_form_alone_is_not_looked_at() -> None:
     people = office()
     form = b"grant_type=password&username=alice&password=open+sesame"
-    answer = await asked(Site([people]), None, form, Content_Type="application/x-www-form-urlencoded")
+    answer = await asked(Site([people]), None, form)
     assert refused(answer) == (401, "invalid_client")
     assert "HTTP Basic" in answer.json()["error_description"]
     assert people.asked == []
@@ -92,6 +93,15 @@ async def test_what_is_no_name_and_password_is_asked_for_them_and_no_directory_i
     answer = await asked(Site([people]), authorization)
     assert refused(answer) == (401, "invalid_client")
     assert answer.fields["www-authenticate"] == 'Basic realm="nim-gateway", charset="UTF-8"'
+    assert people.asked == []
+
+
+async def test_of_two_credentials_neither_is_picked() -> None:
+    people = office()
+    async with served(Site([people])) as relay:
+        for first, second in ((GOOD, GOOD), (GOOD, basic("bob", "x")), (basic("bob", "x"), GOOD)):
+            answer = await relay.ask("POST", "/auth/token", also=(("Authorization", second),), Authorization=first)
+            assert refused(answer) == (401, "invalid_client")
     assert people.asked == []
 
 
