@@ -29,7 +29,7 @@ class Provider(Protocol):
 
 
 class Directory(Protocol):
-    """A directory of people. Both may be awaited on the path of a call, which is not a task."""
+    """A directory of people. All of it may be awaited on the path of a call, which is not a task."""
 
     @property
     def name(self) -> str: ...
@@ -39,6 +39,10 @@ class Directory(Protocol):
 
         Raises `BadLogin`, `LoginThrottled`, `IdentityUnavailable`.
         """
+        ...
+
+    async def log_in_if_known(self, name: str, password: str, peer: str) -> Principal | None:
+        """The same, and None for a name that it does not know, which is no failed login then."""
         ...
 
     async def groups_of(self, subject: str) -> frozenset[str]:

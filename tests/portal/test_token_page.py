@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import logging
+from collections.abc import Callable
 
 import pytest
 
-from gateway.errors import IdentityUnavailable, LoginThrottled
+from gateway.errors import IdentityUnavailable, LoginThrottled, Refusal
 from gateway.identity.jwk import signing_keys
 from gateway.identity.jwt import check_signature, parse
 from gateway.settings import ALGORITHMS
@@ -140,17 +141,29 @@ async def test_a_person_of_any_directory_gets_a_token_of_theirs() -> None:
         assert parse(answer.json()["access_token"]).claims["idp"] == provider
 
 
+async def test_a_password_goes_no_further_than_to_the_directory_that_knows_the_name() -> None:
+    first, second = office(), People("lab", {"alice": "another", "bob": "b"})
+    answer = await asked(Site([first, second]), basic("alice", "another"))
+    assert refused(answer) == (401, "invalid_client")
+    assert second.asked == []
+
+
 @pytest.mark.parametrize(("raises", "status"), [
     (lambda: IdentityUnavailable(retry_after=5), 503),
     (lambda: LoginThrottled(retry_after=5), 429),
 ])  # fmt: skip
-async def test_where_one_directory_was_not_asked_nobody_is_told_that_the_password_is_wrong(
-    raises: type, status: int
+async def test_a_directory_that_might_know_the_name_and_was_not_asked_ends_the_search(
+    raises: Callable[[], Refusal], status: int
 ) -> None:
-    unasked = People("lab", {}, raises)
-    for directories in ([office(), unasked], [unasked, office()]):
-        assert (await asked(Site(directories), basic("bob", "b"))).status == status
-        assert (await asked(Site(directories))).status == 200
+    behind = People("lab", {"bob": "b"})
+    answer = await asked(Site([People("office", {}, raises), behind]), basic("bob", "b"))
+    assert answer.status == status
+    assert behind.asked == []
+    assert (await asked(Site([behind, People("office", {}, raises)]), basic("bob", "b"))).status == 200
+
+
+async def test_without_a_directory_no_password_is_right() -> None:
+    assert refused(await asked(Site([]))) == (401, "invalid_client")
 
 
 async def test_somebody_in_too_many_groups_is_told_so() -> None:
