@@ -1,0 +1,129 @@
+"""Somebody with a name and a password in a directory, and a client that can send one bearer string only."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+import pytest
+
+from tests.conftest import StartGateway
+from tests.identity.pems import key_file, private
+from tests.parts.client import Answer
+from tests.parts.gateway import Config, Gateway, allow, pool
+from tests.parts.process import ROOT
+from tests.parts.slapd import Slapd
+from tests.parts.stub import Stub
+
+
+@pytest.fixture(scope="module")
+def stub() -> Iterator[Stub]:
+    with Stub() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def gateway(
+    start_shared_gateway: StartGateway, stub: Stub, slapd: Slapd, tmp_path_factory: pytest.TempPathFactory
+) -> Gateway:
+    """People are in the directory alone; data-science may use `m`."""
+    key = key_file(tmp_path_factory.mktemp("keys") / "tokens.key", private("EdDSA"))
+    identity: Config = {"ldap": [slapd.config()], "tokens": {"key": str(key), "lifetime": "10m"}}
+    subjects = {"groups": ["data-science"], "issuers": ["directory"]}
+    running = start_shared_gateway(
+        [pool("stub", ["m"], stub.url)], [allow("ds", ["m"], subjects=subjects)], identity=identity
+    )
+    running.backends_up("stub", 1)
+    return running
+
+
+def basic(name: str, password: str) -> dict[str, str]:
+    return {"Authorization": "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode()}
+
+
+def asked(gateway: Gateway, name: str, password: str) -> Answer:
+    return gateway.ask("POST", "/auth/token", headers=basic(name, password))
+
+
+def chat(gateway: Gateway, **credential: Any) -> Answer:
+    return gateway.ask("POST", "/v1/chat/completions", body={"model": "m", "messages": []}, **credential)
+
+
+def login(gateway: Gateway, name: str, password: str) -> subprocess.CompletedProcess[str]:
+    words = ["login", "--url", gateway.url, "--ca", str(gateway.ca), "--user", name, "--password-stdin"]
+    return subprocess.run(
+        [sys.executable, "-m", "gateway", *words],
+        cwd=ROOT, check=False, capture_output=True, text=True, input=password, timeout=60,
+    )  # fmt: skip
+
+
+def test_the_openai_client_works_with_what_the_command_prints(gateway: Gateway, slapd: Slapd) -> None:
+    said = login(gateway, "alice", slapd.passwords["alice"])
+    assert (said.returncode, said.stderr) == (0, "")
+    trusting = openai.DefaultHttpxClient(verify=gateway.trust)
+    key = said.stdout.removesuffix("\n")
+    with openai.OpenAI(base_url=f"{gateway.url}/v1", api_key=key, max_retries=0, http_client=trusting) as client:
+        answer = client.chat.completions.with_raw_response.create(model="m", messages=[])
+    line = gateway.audit_of(answer.headers["x-request-id"])
+    assert (line["subject"], line["issuer"], line["rule"]) == ("alice", "ldap:directory", "ds")
+
+
+def test_a_password_and_the_token_for_it_get_the_same_decision(gateway: Gateway, slapd: Slapd) -> None:
+    for name, status in (("alice", 200), ("bob", 403)):
+        token = asked(gateway, name, slapd.passwords[name]).json()["access_token"]
+        direct, minted = chat(gateway, headers=basic(name, slapd.passwords[name])), chat(gateway, token=token)
+        assert direct.status == minted.status == status
+        lines = [gateway.audit_of(answer["x-request-id"]) for answer in (direct, minted)]
+        for field in ("subject", "issuer", "groups_used", "rule", "reason"):
+            assert lines[0][field] == lines[1][field], field
+
+
+def test_the_token_names_its_holder_as_the_directory_does_and_not_as_they_typed(gateway: Gateway, slapd: Slapd) -> None:
+    answer = asked(gateway, "ALICE", slapd.passwords["alice"])
+    called = chat(gateway, token=answer.json()["access_token"])
+    assert gateway.audit_of(called["x-request-id"])["subject"] == "alice"
+
+
+def test_a_wrong_password_gives_nothing(gateway: Gateway, slapd: Slapd) -> None:
+    answer = asked(gateway, "carol", "wrong")
+    assert (answer.status, answer.json()["error"]) == (401, "invalid_client")
+    assert (answer["www-authenticate"] or "").startswith("Basic ")
+    said = login(gateway, "carol", "wrong")
+    assert (said.returncode, said.stdout) == (1, "")
+    assert said.stderr.startswith("nim-gateway: ")
+    assert said.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["disabled", "expired", "locked"])
+def test_an_account_that_is_not_to_be_used_gets_no_token(gateway: Gateway, slapd: Slapd, name: str) -> None:
+    assert asked(gateway, name, slapd.passwords[name]).status == 401
+
+
+def test_a_token_buys_no_other_token(gateway: Gateway, slapd: Slapd) -> None:
+    token = asked(gateway, "alice", slapd.passwords["alice"]).json()["access_token"]
+    assert gateway.ask("POST", "/auth/token", token=token).status == 401
+
+
+def test_the_keys_are_there_for_everybody_and_whoever_asks_for_tokens_is_told_apart_in_the_log(
+    gateway: Gateway, slapd: Slapd
+) -> None:
+    answer = gateway.ask("GET", "/.well-known/jwks.json")
+    (key,) = answer.json()["keys"]
+    assert (answer.status, key["alg"], "d" in key) == (200, "EdDSA", False)
+    issued = asked(gateway, "alice", slapd.passwords["alice"])
+    log = gateway.process.stderr.read_text()
+    assert f"request_id={issued['x-request-id']}" in log
+    assert slapd.passwords["alice"] not in log
+    assert issued.json()["access_token"] not in log
+
+
+def test_one_address_cannot_pass_for_another(gateway: Gateway, slapd: Slapd) -> None:
+    """Failed logins are counted by address, so whoever could choose theirs could go on guessing."""
+    answer = gateway.ask("POST", "/auth/token", headers={**basic("dora", "wrong"), "X-Forwarded-For": "198.51.100.7"})
+    assert answer.status == 401
+    lines = [line for line in gateway.process.stderr.read_text().splitlines() if "token.refused" in line]
+    assert "peer=127.0.0.1" in lines[-1]
