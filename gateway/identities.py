@@ -17,7 +17,7 @@ from gateway.identity.ldap.directory import LdapDirectory
 from gateway.identity.login import BasicIdentity
 from gateway.identity.oidc import OidcBearer
 from gateway.identity.own import OwnTokens, logins
-from gateway.identity.providers import Directory, Provider, Standing
+from gateway.identity.providers import Provider, Standing
 from gateway.identity.refused import BASIC_CHALLENGE, CHALLENGE
 from gateway.identity.throttle import Throttle
 from gateway.identity.tokens import BearerIdentity

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import pytest
 
@@ -42,12 +43,17 @@ def test_so_many_run_at_once_so_many_wait_and_the_next_is_turned_away() -> None:
     workers.close()
 
 
+def _show(seen: set[int], done: threading.Event) -> None:
+    seen.add(threading.get_ident())
+    done.set()
+
+
 def test_a_thread_serves_again_and_ends_when_there_is_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.identity.ldap.workers.IDLE", 0.05)
     workers, seen = Workers("idle-test", 5, 5), set()
     for _ in range(4):
         done = threading.Event()
-        workers.submit(lambda done=done: (seen.add(threading.get_ident()), done.set()))  # type: ignore[misc]
+        workers.submit(partial(_show, seen, done))
         assert done.wait(10)
     assert len(seen) <= 2
     wait_until(lambda: not any(one.name == "idle-test" for one in threading.enumerate()), 10, "no thread left")
