@@ -50,7 +50,8 @@ def _show(seen: set[int], done: threading.Event) -> None:
 
 def test_a_thread_serves_again_and_ends_when_there_is_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.identity.ldap.workers.IDLE", 0.05)
-    workers, seen = Workers("idle-test", 5, 5), set()
+    workers = Workers("idle-test", 5, 5)
+    seen: set[int] = set()
     for _ in range(4):
         done = threading.Event()
         workers.submit(partial(_show, seen, done))
