@@ -21,6 +21,10 @@ LIMIT = 20_000
 # How many are passed over at most for one place.
 LOOKED_AT = 256
 
+# Seconds after which nobody speaks of a try any more: whoever began it was dropped, as a directory is whose settings
+# changed. Otherwise its place would be taken for good.
+LOST = 300.0
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:
@@ -55,13 +59,14 @@ class Pace:
 
 
 class _Mark:
-    """Failures of one account, address or pair: `failures` as of `at`; the next try at `until`; `under_way` now."""
+    """Failures of one account, address or pair: `failures` as of `at`; the next try at `until`; `under_way` now, the
+    last of them since `begun`."""
 
-    __slots__ = ("at", "failures", "under_way", "until")
+    __slots__ = ("at", "begun", "failures", "under_way", "until")
 
     def __init__(self) -> None:
         self.failures = 0.0
-        self.at = self.until = 0.0
+        self.at = self.begun = self.until = 0.0
         self.under_way = 0
 
 
@@ -81,13 +86,15 @@ class Marks:
         mark = self._marks.get(key)
         if mark is None:
             return 0.0
-        if mark.under_way >= self._pace.places(self._left(mark, now)):
+        if self._under_way(mark, now) >= self._pace.places(self._left(mark, now)):
             return max(1.0, mark.until - now)  # until one of them has ended
         return max(0.0, mark.until - now)
 
     def begin(self, key: bytes, now: float) -> None:
         """A try is under way."""
-        self._at(key, now).under_way += 1
+        mark = self._at(key, now)
+        mark.under_way = self._under_way(mark, now) + 1
+        mark.begun = now
 
     def end(self, key: bytes, now: float) -> None:
         """It is not any more."""
@@ -120,11 +127,14 @@ class Marks:
             if self._spent(mark, now):
                 del self._marks[key]
 
+    def _under_way(self, mark: _Mark, now: float) -> int:
+        return mark.under_way if now - mark.begun < LOST else 0
+
     def _left(self, mark: _Mark, now: float) -> float:
         return max(0.0, mark.failures - max(0.0, now - mark.at) / self._pace.forgotten)
 
     def _spent(self, mark: _Mark, now: float) -> bool:
-        return not mark.under_way and not self._left(mark, now)
+        return not self._under_way(mark, now) and not self._left(mark, now)
 
     def _at(self, key: bytes, now: float) -> _Mark:
         mark = self._marks.get(key)
@@ -143,7 +153,7 @@ class Marks:
         """The oldest that nobody waits for; those that were passed over count as new."""
         for _ in range(LOOKED_AT):
             key, mark = next(iter(self._marks.items()))
-            if self._left(mark, now) < self._pace.free and not mark.under_way:
+            if self._left(mark, now) < self._pace.free and not self._under_way(mark, now):
                 break
             self._marks.move_to_end(key)
         return key

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as some
 
 from gateway.errors import LoginThrottled
-from gateway.identity.pace import LONGEST, Marks, Pace
+from gateway.identity.pace import LONGEST, LOST, Marks, Pace
 from gateway.identity.throttle import ACCOUNT, ADDRESS, KNOWN_FOR, PAIR, Throttle, folded, place
 from tests.identity.conftest import Clock
 
@@ -132,6 +132,16 @@ def test_of_many_tries_at_once_no_more_get_through_than_of_as_many_in_turn() -> 
             admitted += 1
     assert admitted == PAIR.free
     assert door.wait("alice", HERE) == 1
+
+
+def test_tries_of_which_nobody_heard_again_keep_nobody_out_for_good() -> None:
+    door = Door()
+    for _ in range(3):
+        door.logins.admit("alice", HERE)
+    assert door.wait("alice", HERE) == 1
+    door.clock.at += LOST
+    assert door.wait("alice", HERE) == 0
+    assert door.throttle.entries == 0
 
 
 def test_a_throttled_login_is_429_with_words_that_tell_nothing_of_the_account() -> None:
