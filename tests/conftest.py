@@ -15,12 +15,13 @@ from gateway.devcerts import Paths
 from tests.parts.gateway import Config, Gateway, Rules, allow, oidc
 from tests.parts.llama import Llama
 from tests.parts.openid import OpenIdProvider
+from tests.parts.samba import Samba
 from tests.parts.slapd import Slapd
 from tests.parts.triton import Triton
 
 HERE = Path(__file__).parent
 #: A test that asks for one of these needs `make parts`.
-REAL = {"openid", "llama", "triton", "slapd"}
+REAL = {"openid", "llama", "triton", "slapd", "samba"}
 
 # What else the machine does is not what is tested.
 settings.register_profile("suite", deadline=None)
@@ -83,6 +84,14 @@ def slapd(tmp_path_factory: pytest.TempPathFactory, certificates: Paths) -> Iter
     server = Slapd(tmp_path_factory.mktemp("slapd"), certificates)
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def samba(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Samba]:
+    """The Active Directory domain. Who stops it, or changes its accounts, starts one of his own."""
+    controller = Samba(tmp_path_factory.mktemp("samba"))
+    yield controller
+    controller.stop()
 
 
 def _starter(folders: Callable[[], Path], certificates: Paths, issuer: str) -> Iterator[StartGateway]:

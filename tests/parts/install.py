@@ -24,7 +24,20 @@ LOCK = ROOT / "tests" / "requirements-parts.lock"
 #: numpy below 2 has wheels up to 3.12, and the Python backend of Triton a stub for these.
 PYTHONS = ((3, 11), (3, 12))
 #: By Debian package.
-PROGRAMS = {"curl": "curl", "slapd": "slapd", "ldap-utils": "ldapadd"}
+PROGRAMS = {
+    "curl": "curl",
+    "slapd": "slapd",
+    "ldap-utils": "ldapadd",
+    "samba-ad-dc": "samba",
+    "samba-common-bin": "samba-tool",
+    "winbind": "winbindd",
+}
+#: By Debian package, a file of it, below /: what has no program of its own.
+FILES = {
+    "samba-ad-provision": "usr/share/samba/setup/provision.ldif",
+    "samba-dsdb-modules": "usr/lib/*/samba/ldb/samba_dsdb.so",
+    "samba-vfs-modules": "usr/lib/*/samba/vfs/acl_xattr.so",
+}
 SBIN = "/usr/sbin"  # where servers lie, which not everybody has in the path
 LIBRARIES = {"libgomp1": "libgomp.so.1"}
 STUB = "triton_python_backend_stub"
@@ -69,6 +82,7 @@ def programs() -> None:
         for package, program in PROGRAMS.items()
         if not shutil.which(program, path=f"{os.environ.get('PATH', '')}:{SBIN}")
     ]
+    missing += [package for package, file in FILES.items() if not any(Path("/").glob(file))]
     missing += [package for package, library in LIBRARIES.items() if not _loads(library)]
     if missing:
         debian(*missing)

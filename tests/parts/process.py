@@ -147,7 +147,11 @@ class ServerProcess:
 
     def resident_bytes(self) -> int:
         """Resident memory of it and of its descendants."""
-        return sum(_resident(pid) for pid in (self.pid, *_descendants(self.pid)))
+        return sum(_resident(pid) for pid in (self.pid, *self.descendants()))
+
+    def descendants(self) -> list[int]:
+        """The processes that it started, and theirs."""
+        return _descendants(self.pid) if self.running else []
 
     def open_files(self) -> int:
         """How many descriptors it holds."""
