@@ -1,4 +1,4 @@
-"""The bearer credential of a request (RFC 6750).
+"""The token of a request: as a bearer credential (RFC 6750), or with a proof beside it (RFC 9449).
 
 Knows: the form of the `Authorization` field. Must not know: what a token holds.
 """
@@ -16,6 +16,8 @@ TOKEN_LIMIT = 16 * 1024
 # RFC 9110 section 11.1: the scheme is case-insensitive; section 11.4: 1*SP and then one token68.
 _MINE = re.compile(rb"bearer(?![!#$%&'*+\-.^_`|~0-9a-z])", re.IGNORECASE)
 _WHOLE = re.compile(rb"bearer +([A-Za-z0-9\-._~+/]+=*)", re.IGNORECASE)
+_DPOP = re.compile(rb"dpop(?![!#$%&'*+\-.^_`|~0-9a-z])", re.IGNORECASE)
+_WHOLE_DPOP = re.compile(rb"dpop +([A-Za-z0-9\-._~+/]+=*)", re.IGNORECASE)
 
 
 def authorization(call: Call) -> bytes | None:
@@ -31,10 +33,30 @@ def authorization(call: Call) -> bytes | None:
 
 def bearer_token(value: bytes) -> str | None:
     """The token in an `Authorization` value, or None for another scheme. Raises `BadToken` where it is ours and odd."""
+    return _token(value, _MINE, _WHOLE)
+
+
+def dpop_token(value: bytes) -> str | None:
+    """The same for the scheme `DPoP` (RFC 9449 section 7.1)."""
+    return _token(value, _DPOP, _WHOLE_DPOP)
+
+
+def shown_token(value: bytes) -> str | None:
+    """The token under either scheme."""
+    token = bearer_token(value)
+    return dpop_token(value) if token is None else token
+
+
+def is_dpop(value: bytes) -> bool:
+    """Whether an `Authorization` value has the scheme `DPoP`."""
+    return _DPOP.match(value.strip(b" \t")) is not None
+
+
+def _token(value: bytes, mine: re.Pattern[bytes], whole: re.Pattern[bytes]) -> str | None:
     value = value.strip(b" \t")
-    if not _MINE.match(value):
+    if not mine.match(value):
         return None
-    if (match := _WHOLE.fullmatch(value)) is None:
+    if (match := whole.fullmatch(value)) is None:
         raise BadToken(Result.MALFORMED, "the form is one scheme, one space, one token")
     token = match[1]
     if len(token) > TOKEN_LIMIT:

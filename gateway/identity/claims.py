@@ -37,11 +37,9 @@ def _check_audience(given: object, wanted: Collection[str]) -> None:
 
 
 def _check_kind(claims: Claims) -> None:
-    """Refuse what says of itself that it is no access token, and what may only be used with a proof of possession."""
+    """Refuse what says of itself that it is no access token."""
     if "events" in claims:  # security event and logout tokens: RFC 8417, OpenID Connect Back-Channel Logout 1.0
         raise BadToken(Result.WRONG_KIND, "a token about events is not an access token")
-    if "cnf" in claims:  # RFC 7800; RFC 9449 section 7.1 and RFC 8705 section 3 need a proof, and none is checked yet
-        raise BadToken(Result.WRONG_KIND, "sender-constrained tokens are not supported yet")
     kind = claims.get("typ", "bearer")
     if not isinstance(kind, str) or kind.lower() not in ACCESS_KINDS:
         raise BadToken(Result.WRONG_KIND, "its typ claim is not that of an access token")

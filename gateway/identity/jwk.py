@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -72,6 +73,20 @@ def signing_keys(document: object, allowed: Collection[str]) -> tuple[tuple[Sign
     return tuple(keys), tuple(left_out)
 
 
+def signing_key(entry: object, allowed: Collection[str]) -> SigningKey:
+    """The key of one parsed JWK. Raises `ValueError` for one that cannot be used."""
+    try:
+        return _signing_key(entry, allowed)
+    except _Unusable as reason:
+        raise ValueError(str(reason)) from None
+
+
+def thumbprint(public: PublicKey) -> str:
+    """RFC 7638, RFC 8037 section 2: SHA-256 over the numbers of the key in their one spelling, in base64url."""
+    text = json.dumps(_members(public), separators=(",", ":"), sort_keys=True)
+    return _base64url(hashlib.sha256(text.encode()).digest())
+
+
 def decode_base64url(text: str) -> bytes:
     """Base64url without padding, in its one canonical spelling (RFC 7515 section 2). Raises `ValueError`."""
     if not _BASE64URL.fullmatch(text):
@@ -83,6 +98,24 @@ def decode_base64url(text: str) -> bytes:
     if base64.urlsafe_b64encode(raw).rstrip(b"=") != text.encode():
         raise ValueError("not the canonical base64url")
     return raw
+
+
+def _members(public: PublicKey) -> dict[str, str]:
+    """The members of a JWK that make the key."""
+    if isinstance(public, rsa.RSAPublicKey):
+        numbers = public.public_numbers()
+        e, n = (one.to_bytes((one.bit_length() + 7) // 8, "big") for one in (numbers.e, numbers.n))
+        return {"kty": "RSA", "e": _base64url(e), "n": _base64url(n)}
+    if isinstance(public, ec.EllipticCurvePublicKey):
+        crv, size = next((crv, size) for crv, (_, kind, size) in CURVES.items() if isinstance(public.curve, kind))
+        point = public.public_numbers()
+        x, y = point.x.to_bytes(size, "big"), point.y.to_bytes(size, "big")
+        return {"kty": "EC", "crv": crv, "x": _base64url(x), "y": _base64url(y)}
+    return {"kty": "OKP", "crv": "Ed25519", "x": _base64url(public.public_bytes_raw())}
+
+
+def _base64url(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
 def _called(entry: object) -> str:

@@ -102,15 +102,13 @@ def parse(text: str) -> Token:
     """Read a compact JWS whose payload is a claims object. Raises `BadToken`, and nothing else, for all other text."""
     if len(text) > TOKEN_LIMIT:
         raise BadToken(Result.MALFORMED, f"a token has at most {TOKEN_LIMIT} bytes")
-    parts = text.split(".", 5)
-    if len(parts) == 5:
+    dots = text.count(".")
+    if dots == 4:
         raise BadToken(Result.MALFORMED, "encrypted tokens are not taken")
-    if len(parts) != 3:
+    if dots != 2:
         raise BadToken(Result.MALFORMED, "it is not a JSON Web Token")
     try:
-        header = _json_object(decode_base64url(parts[0]))
-        claims = _json_object(decode_base64url(parts[1]))
-        decode_base64url(parts[2])
+        header, claims = split(text)
     except ValueError:
         raise BadToken(Result.MALFORMED, "it is not a well formed JSON Web Token") from None
     algorithm, kid = _read_header(header)
@@ -120,13 +118,25 @@ def parse(text: str) -> Token:
     return Token(text, algorithm, kid, issuer, claims)
 
 
+def split(text: str) -> tuple[dict[str, object], dict[str, object]]:
+    """Header and claims of a compact JWS; its signature has the form of one. Raises `ValueError`."""
+    header, claims, signature = text.split(".", 3)
+    decode_base64url(signature)
+    return _json_object(decode_base64url(header)), _json_object(decode_base64url(claims))
+
+
 def check_signature(token: Token, keys: Sequence[SigningKey]) -> bool:
     """True when one of `keys` made the signature. A key is only tried with an algorithm that is its own."""
-    fitting = [verifier for key in keys if (verifier := _verifier(key, token.algorithm)) is not None]
+    return signed_by(token.text, token.algorithm, keys)
+
+
+def signed_by(text: str, algorithm: str, keys: Sequence[SigningKey]) -> bool:
+    """The same for any compact JWS, whose header has this algorithm."""
+    fitting = [verifier for key in keys if (verifier := _verifier(key, algorithm)) is not None]
     if not fitting:
         return False
     try:
-        jws.verify(token.text, cast("dict[str, object]", fitting), [token.algorithm])
+        jws.verify(text, cast("dict[str, object]", fitting), [algorithm])
     except JOSEError:
         return False
     return True

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from gateway.errors import IdentityUnavailable
 from gateway.identity.claims import check_claims
+from gateway.identity.confirmation import confirmation
 from gateway.identity.jwt import Token, check_signature
 from gateway.identity.keys import RETRY_SECONDS, KeySet
 from gateway.identity.mapping import ClaimMapping
@@ -39,10 +40,10 @@ class OidcBearer:
             raise BadToken(Result.BAD_ALGORITHM, "its algorithm is not accepted here")
         # Claims first: they cost less, and a token that could never hold must not make anybody fetch keys.
         expires = check_claims(token.claims, self._settings, self._now())
-        subject = self._mapping.subject(token.claims)
+        subject, bound = self._mapping.subject(token.claims), confirmation(token.claims)
         await self._check_signature(token)
         until = min(expires + self._settings.leeway, self._now() + self.keys.seconds_left())
-        return Vouched(self._mapping.principal(token.claims, subject, expires), until, self.keys.basis)
+        return Vouched(self._mapping.principal(token.claims, subject, expires), until, self.keys.basis, bound)
 
     async def _check_signature(self, token: Token) -> None:
         keys = self.keys

@@ -1,13 +1,15 @@
 """How the gateway says that a credential does not hold: challenges, and the closed list of outcomes.
 
-Knows: RFC 6750, RFC 7617. Must not know: any kind of credential.
+Knows: RFC 6750, RFC 7617, RFC 9449. Must not know: any kind of credential.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import ClassVar
 
 from gateway.errors import Unidentified
+from gateway.settings import ALGORITHMS
 
 REALM = "nim-gateway"
 
@@ -16,6 +18,8 @@ CHALLENGE = f'Bearer realm="{REALM}"'.encode()
 
 #: The same where names and passwords are taken (RFC 7617 section 2.1).
 BASIC_CHALLENGE = f'Basic realm="{REALM}", charset="UTF-8"'.encode()
+
+_DPOP_ALGORITHMS = " ".join(ALGORITHMS)
 
 
 class Result(StrEnum):
@@ -47,14 +51,38 @@ class Result(StrEnum):
 class BadToken(Unidentified):
     """A bearer token that does not hold. `text` is for the caller: ASCII without quotes, nothing from the token."""
 
+    what: ClassVar[str] = "bearer token"
+
     def __init__(self, reason: Result, text: str) -> None:
         challenge = f'Bearer realm="{REALM}", error="invalid_token", error_description="{text}"'
         super().__init__(
-            f"The bearer token is not accepted: {text}.",
+            f"The {self.what} is not accepted: {text}.",
             detail=reason.value,
             headers=((b"www-authenticate", challenge.encode("ascii")),),
         )
         self.reason = reason
+        self.text = text
+
+
+class BadProof(BadToken):
+    """A proof that the caller holds a key, and does not hold (RFC 9449 section 7.1)."""
+
+    what = "DPoP proof"
+    error: ClassVar[str] = "invalid_dpop_proof"
+
+    def __init__(self, reason: Result, text: str, *, bearer: bool = False) -> None:
+        """`bearer`: the token came under that scheme, which is answered too (section 7.2)."""
+        super().__init__(reason, text)
+        told = f'error="{self.error}", error_description="{text}", algs="{_DPOP_ALGORITHMS}"'
+        challenge = f'DPoP realm="{REALM}", {told}'.encode("ascii")
+        self.headers = (*(self.headers if bearer else ()), (b"www-authenticate", challenge))
+
+
+class BadDpopToken(BadProof):
+    """A token that came, or has to come, under the scheme `DPoP`."""
+
+    what = "DPoP token"
+    error = "invalid_token"
 
 
 class BadLogin(Unidentified):

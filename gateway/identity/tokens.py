@@ -1,4 +1,4 @@
-"""Bearer tokens of all configured issuers behind one `Identity`, and what was verified a moment ago.
+"""Tokens of all configured issuers behind one `Identity`, and what was verified a moment ago.
 
 Knows: which issuer a token claims, that what was vouched for is remembered. Must not know: claims, keys, HTTP clients.
 """
@@ -6,17 +6,21 @@ Knows: which issuer a token claims, that what was vouched for is remembered. Mus
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 from os import urandom
+from typing import Any
 
 from gateway.call import Call, Principal
 from gateway.errors import IdentityUnavailable
-from gateway.identity.bearer import authorization, bearer_token
-from gateway.identity.jwt import Token, parse
-from gateway.identity.refused import BadToken, Result
-from gateway.identity.vouching import Basis, Vouched, Voucher
+from gateway.identity.bearer import authorization, is_dpop, shown_token
+from gateway.identity.confirmation import Confirmation
+from gateway.identity.dpop import Proofs, Seen
+from gateway.identity.jwt import parse
+from gateway.identity.possession import Possession
+from gateway.identity.refused import BadDpopToken, BadProof, BadToken, Result
+from gateway.identity.vouching import Basis, Opaque, Vouched, Voucher
 
 # Only tokens that hold get in, so a stranger cannot push others out. An entry takes about half a KiB, a group or scope
 # about 100 bytes: 30 MiB at most, whoever is in however many groups.
@@ -26,23 +30,30 @@ NAMES_LIMIT = 250_000
 #: The provider that is counted while a token has not shown a known issuer.
 NO_PROVIDER = "unknown"
 
-_CACHED = Result.CACHED.value
+_OK, _CACHED = Result.OK.value, Result.CACHED.value
 
 
 @dataclass(frozen=True, slots=True)
 class _Verified:
-    """A token that held. It holds on before `until` (UNIX seconds) and while `basis` stands."""
+    """A token that held. It holds on before `until` (UNIX seconds) and while `basis` stands.
+
+    `guarded`: it is bound, or was shown as if it were: each call is looked at.
+    """
 
     principal: Principal
     until: float
     basis: Basis
+    bound: Confirmation | None
+    guarded: bool
     names: int
 
 
 class BearerIdentity:
-    """The `Identity` for `Authorization: Bearer`. One for each generation of the configuration: a reload forgets.
+    """The `Identity` for `Authorization: Bearer` and `DPoP`. One for each generation of the configuration: a reload
+    forgets.
 
     `now` gives UNIX seconds; `count` gets the provider's name and a `Result` for each credential that was looked at.
+    `opaque` is asked about tokens that name no issuer. `possession` None: proofs are remembered here alone.
     Raises `ValueError` when two providers have the same issuer.
     """
 
@@ -52,6 +63,8 @@ class BearerIdentity:
         now: Callable[[], float],
         count: Callable[[str, str], None],
         *,
+        possession: Possession | None = None,
+        opaque: Opaque | None = None,
         remembered: int = REMEMBERED_LIMIT,
     ) -> None:
         self._issuers: dict[str, Voucher] = {}
@@ -61,6 +74,8 @@ class BearerIdentity:
             self._issuers[one.issuer] = one
         self._now = now
         self._count = count
+        self._possession = possession or Possession(Proofs(Seen(), now))
+        self._opaque = opaque
         self._remembered = remembered
         # By a digest that nobody else can make, so that no token stands in memory longer than its call.
         self._key = urandom(32)
@@ -81,57 +96,65 @@ class BearerIdentity:
         return entry.principal
 
     async def identify(self, call: Call) -> Principal | None:
-        """None without a bearer credential. Raises `BadToken` (401) or `IdentityUnavailable` (503)."""
-        provider = NO_PROVIDER
+        """None without a token. Raises `BadToken` (401) or `IdentityUnavailable` (503)."""
+        provider, value = NO_PROVIDER, None
         try:
             value = authorization(call)
             if value is None:
                 return None
             digest = blake2b(value, key=self._key, digest_size=32).digest()
-            principal = self._recall(digest)
-            if principal is not None:
-                call.note(self, self._verified[digest])
-                self._count(principal.provider, _CACHED)
-                return principal
-            text = bearer_token(value)
-            if text is None:
-                return None
-            token = parse(text)
-            issuer = self._issuer(token)
-            provider = issuer.name
-            vouched = await issuer.verify(token)
+            entry, result = self._recall(digest), _CACHED
+            if entry is None:
+                text = shown_token(value)
+                if text is None:
+                    return None
+                provider, asked = self._ask(text)
+                entry, result = self._remember(digest, await asked, dpop=is_dpop(value)), _OK
+            provider = entry.principal.provider
+            if entry.guarded:
+                self._possession.check(entry.bound, call, value)
         except BadToken as error:
             self._count(provider, error.reason.value)
+            if value is not None and is_dpop(value) and not isinstance(error, BadProof):
+                raise BadDpopToken(error.reason, error.text) from None
             raise
         except IdentityUnavailable:
             self._count(provider, Result.UNAVAILABLE.value)
             raise
-        self._remember(digest, vouched)
-        self._count(provider, Result.OK.value)
-        return vouched.principal
+        if entry.bound is None or entry.bound.key is None:  # else each call has a proof of its own
+            call.note(self, entry)
+        self._count(provider, result)
+        return entry.principal
 
-    def _issuer(self, token: Token) -> Voucher:
+    def _ask(self, text: str) -> tuple[str, Coroutine[Any, Any, Vouched]]:
+        """Who is asked about a token, by name, and the asking. Raises `BadToken`."""
+        if self._opaque is not None and text.count(".") != 2:
+            return self._opaque.name, self._opaque.vouch(text)
+        token = parse(text)
         issuer = self._issuers.get(token.issuer)
         if issuer is None:
             raise BadToken(Result.BAD_ISSUER, "its issuer is not known here")
-        return issuer
+        return issuer.name, issuer.verify(token)
 
-    def _recall(self, digest: bytes) -> Principal | None:
+    def _recall(self, digest: bytes) -> _Verified | None:
         entry = self._verified.get(digest)
         if entry is None:
             return None
         if entry.basis.stands and self._now() < entry.until:
-            return entry.principal
+            return entry
         del self._verified[digest]
         self._names -= entry.names
         return None
 
-    def _remember(self, digest: bytes, vouched: Vouched) -> None:
-        self._recall(digest)  # a call beside this one may have put it there
-        principal = vouched.principal
+    def _remember(self, digest: bytes, vouched: Vouched, *, dpop: bool) -> _Verified:
+        entry = self._recall(digest)
+        if entry is not None:  # a call beside this one has put it there
+            return entry
+        principal, bound = vouched.principal, vouched.bound
         names = len(principal.groups) + len(principal.scopes)
-        if digest not in self._verified:
-            self._verified[digest] = _Verified(principal, vouched.until, vouched.basis, names)
-            self._names += names
+        entry = _Verified(principal, vouched.until, vouched.basis, bound, dpop or bound is not None, names)
+        self._verified[digest] = entry
+        self._names += names
         while len(self._verified) > self._remembered or self._names > NAMES_LIMIT:
             self._names -= self._verified.popitem(last=False)[1].names
+        return entry

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gateway.call import Principal
+from gateway.identity.confirmation import Confirmation
 from gateway.identity.jwt import Token
 
 
@@ -23,11 +24,24 @@ class Basis:
 
 @dataclass(frozen=True, slots=True)
 class Vouched:
-    """A token that held. Until when that may be remembered, in UNIX seconds, and while `basis` stands."""
+    """A token that held. Until when that may be remembered, in UNIX seconds, and while `basis` stands. `bound`: what
+    its sender has to hold besides it, which is not vouched for."""
 
     principal: Principal
     until: float
     basis: Basis
+    bound: Confirmation | None = None
+
+
+class Opaque(Protocol):
+    """Asks one provider about tokens that are only names to anybody else, and so do not say whose they are."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def vouch(self, text: str) -> Vouched:
+        """May be awaited on the path of a call, which is not a task. Raises `BadToken` or `IdentityUnavailable`."""
+        ...
 
 
 class Voucher(Protocol):

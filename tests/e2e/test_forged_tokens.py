@@ -24,7 +24,7 @@ BODY = {"model": "m", "messages": []}
 ALGORITHMS = ["RS256", "RS512", "PS256", "ES256", "ES384", "EdDSA"]
 
 FORM = {"malformed"}
-SAID = {"bad_issuer", "bad_audience", "bad_claims", "expired", "not_yet_valid", "wrong_kind"}
+SAID = {"bad_issuer", "bad_audience", "bad_claims", "expired", "not_yet_valid", "wrong_kind", "no_proof"}
 SIGNED = {"bad_signature", "unknown_key", "bad_algorithm"}
 #: Group, the key of the good token beside it, and the reasons that may be given: what is wrong, and nothing else.
 GROUPS: dict[str, tuple[Signer, dict[str, Forge], set[str]]] = {

@@ -9,8 +9,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from hypothesis import given
 from hypothesis import strategies as st
+from joserfc.jwk import JWKRegistry
 
-from gateway.identity.jwk import decode_base64url, signing_keys
+from gateway.identity.jwk import decode_base64url, signing_key, signing_keys, thumbprint
 from gateway.settings import ALGORITHMS
 from tests.identity.conftest import Bench
 from tests.identity.signers import Json, Signer, b64, ec_signer, ed_signer, number, rsa_signer
@@ -209,3 +210,28 @@ def test_base64url_has_one_spelling_for_each_value(text: str) -> None:
     except ValueError:
         return
     assert b64(raw) == text
+
+
+def test_a_thumbprint_is_that_of_the_rfc() -> None:
+    """RFC 7638 section 3.1, RFC 8037 appendix A.3."""
+    n = (
+        "0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc_BJECPebWKRXjBZCiFV4n3oknj"
+        "hMstn64tZ_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6Cf0h4QyQ5v-65YGjQR0_FDW2QvzqY368QQMicAtaSqzs8KJZgnYb9c7d0zgdAZHzu6qMQ"
+        "vRL5hajrn1n91CbOpbISD08qNLyrdkt-bFTWhAI4vMQFh6WeZu0fM4lFd2NcRwr3XPksINHaQ-G_xBniIqbw0Ls1jF44-csFCur-kEgU8awapJzK"
+        "nqDKgw"
+    )
+    rsa_key = signing_key({"kty": "RSA", "n": n, "e": "AQAB", "alg": "RS256", "kid": "2011-04-29"}, ALGORITHMS)
+    assert thumbprint(rsa_key.public) == "NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs"
+    x = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"
+    ed_key = signing_key({"kty": "OKP", "crv": "Ed25519", "x": x}, ALGORITHMS)
+    assert thumbprint(ed_key.public) == "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"
+
+
+@pytest.mark.parametrize("alg", ["ES256", "ES384", "ES512"])
+def test_a_key_has_one_thumbprint_however_its_numbers_are_written(alg: str) -> None:
+    """As another library has it; a point written without its leading zeros is the same point."""
+    points = (ec_signer(f"{alg}-{turn}", alg).jwk(kid=..., use=..., alg=...) for turn in range(1000))
+    entry = next(one for one in points if decode_base64url(one["x"])[0] == 0)
+    short = entry | {"x": b64(decode_base64url(entry["x"]).lstrip(b"\0"))}
+    assert JWKRegistry.import_key(entry).thumbprint() == thumbprint(signing_key(entry, ALGORITHMS).public)
+    assert thumbprint(signing_key(short, ALGORITHMS).public) == thumbprint(signing_key(entry, ALGORITHMS).public)
