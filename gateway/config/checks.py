@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from gateway.config.askingchecks import introspection
 from gateway.config.ldapchecks import directories
 from gateway.config.part import Finding, Part
 from gateway.config.units import SIZES, duration, is_loopback, same_place, size, url
@@ -151,6 +152,8 @@ def _sources_of_keys(file: Part) -> Iterator[Finding]:
     """Where keys come from by a URL: the issuer's own, unless another is given; then the issuer is only compared."""
     for provider in file["identity"]["oidc"]:
         issuer, given = provider["issuer"], provider["jwks_uri"]
+        if provider["verify"].text == "introspect" and provider["introspection"]["endpoint"].text:
+            continue  # nothing is looked up, neither keys nor whom to ask
         source, what = (given, "jwks_uri") if given.text else (issuer, "an issuer")
         if source is issuer and issuer.text:
             try:
@@ -234,6 +237,7 @@ CHECKS: Final[tuple[Callable[[Part], Iterator[Finding]], ...]] = (
     _prefixes,
     _sources_of_keys,
     directories,
+    introspection,
     _group_patterns,
     _backend_tls,
     _times,

@@ -1,4 +1,5 @@
-"""What the claims of an access token must say before anything else in them is read (RFC 7519, RFC 8725, RFC 9068).
+"""What the claims of an access token must say before anything else in them is read (RFC 7519, RFC 8725, RFC 9068), and
+what a provider must say of a token (RFC 7662).
 
 Knows: audience, times, kinds of token. Must not know: signatures, groups, HTTP.
 """
@@ -19,12 +20,37 @@ TIME_LIMIT = 2.0**53
 ACCESS_KINDS = frozenset({"bearer", "access", "access_token", "at+jwt", "jwt"})
 
 
+#: And in a `token_use` claim: Cognito, Hydra.
+ACCESS_USES = frozenset({"access", "access_token"})
+
+#: The `token_type` of access tokens (RFC 6749 section 7.1, RFC 9449 section 6.2).
+TOKEN_TYPES = frozenset({"bearer", "dpop", "access_token"})
+
+
 def check_claims(claims: Claims, settings: OidcIssuer, now: float) -> float:
     """The time of expiry, in UNIX seconds like `now`. Raises `BadToken` for the first thing that is not right."""
     if claims.get("iss") != settings.issuer:
         raise BadToken(Result.BAD_ISSUER, "its issuer is not known here")
     _check_audience(claims.get("aud"), settings.audience)
     _check_kind(claims)
+    _check_required(claims, settings)
+    if (expires := _check_times(claims, settings.leeway, now)) is None:
+        raise BadToken(Result.BAD_CLAIMS, "it has no time of expiry")
+    return expires
+
+
+def check_answer(claims: Claims, settings: OidcIssuer, now: float) -> float | None:
+    """The time of expiry that a provider tells of an active token, if it tells one. Raises `BadToken` as above.
+
+    RFC 7662 section 2.2 leaves out what it likes; but a token that is for nobody in particular is not for us.
+    """
+    if claims.get("iss", settings.issuer) != settings.issuer:
+        raise BadToken(Result.BAD_ISSUER, "its issuer is not the one that was asked")
+    _check_audience(claims.get("aud"), settings.audience)
+    _check_kind(claims)
+    kind = claims.get("token_type", "bearer")
+    if not isinstance(kind, str) or kind.lower() not in TOKEN_TYPES:
+        raise BadToken(Result.WRONG_KIND, "its token_type is not that of an access token")
     _check_required(claims, settings)
     return _check_times(claims, settings.leeway, now)
 
@@ -43,7 +69,8 @@ def _check_kind(claims: Claims) -> None:
     kind = claims.get("typ", "bearer")
     if not isinstance(kind, str) or kind.lower() not in ACCESS_KINDS:
         raise BadToken(Result.WRONG_KIND, "its typ claim is not that of an access token")
-    if claims.get("token_use", "access") != "access":
+    use = claims.get("token_use", "access")
+    if not isinstance(use, str) or use not in ACCESS_USES:
         raise BadToken(Result.WRONG_KIND, "its token_use is not access")
 
 
@@ -56,11 +83,10 @@ def _check_required(claims: Claims, settings: OidcIssuer) -> None:
         raise BadToken(Result.BAD_CLAIMS, "its mail address is not verified")
 
 
-def _check_times(claims: Claims, leeway: float, now: float) -> float:
+def _check_times(claims: Claims, leeway: float, now: float) -> float | None:
+    """The time of expiry, if there is one."""
     expires = _time(claims, "exp")
-    if expires is None:
-        raise BadToken(Result.BAD_CLAIMS, "it has no time of expiry")
-    if expires + leeway <= now:
+    if expires is not None and expires + leeway <= now:
         raise BadToken(Result.EXPIRED, "it has expired")
     for name in ("nbf", "iat"):
         since = _time(claims, name)

@@ -14,15 +14,22 @@ Answer = Callable[[], Awaitable[web.StreamResponse] | web.StreamResponse]
 
 DISCOVERY = "/.well-known/openid-configuration"
 KEYS = "/keys"
+INTROSPECTION = "/introspect"
 
 
 class Provider:
-    """`keys` is what it publishes; `fail` names one of `FAILURES` for the key set; `hits` counts requests by path."""
+    """`keys` is what it publishes; `fail` names one of `FAILURES` for the key set; `hits` counts requests by path.
+
+    `active` is what it tells of tokens that are active; `odd` what it answers instead, to whoever asks about any.
+    """
 
     def __init__(self, *keys: object) -> None:
         self.keys = list(keys)
         self.fail = ""
         self.discovery: dict[str, Any] = {}
+        self.active: dict[str, dict[str, Any]] = {}
+        self.odd: Answer | None = None
+        self.asked: list[dict[str, str]] = []
         self.hits: Counter[str] = Counter()
         self.port = 0
         self._released = asyncio.Event()
@@ -45,6 +52,7 @@ class Provider:
         app = web.Application()
         app.router.add_get(DISCOVERY, self._discovery)
         app.router.add_get(KEYS, self._keys)
+        app.router.add_post(INTROSPECTION, self._introspect)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True)
@@ -59,7 +67,8 @@ class Provider:
 
     async def _discovery(self, _: web.Request) -> web.Response:
         self.hits["discovery"] += 1
-        return web.json_response({"issuer": self.issuer, "jwks_uri": self.issuer + KEYS} | self.discovery)
+        own = {"jwks_uri": self.issuer + KEYS, "introspection_endpoint": self.issuer + INTROSPECTION}
+        return web.json_response({"issuer": self.issuer} | own | self.discovery)
 
     async def _keys(self, request: web.Request) -> web.StreamResponse:
         self.hits["keys"] += 1
@@ -68,6 +77,17 @@ class Provider:
         if self.fail in ANSWERS:
             return ANSWERS[self.fail]()
         return web.json_response({"keys": self.keys}, status=503 if self.fail == "503 with the keys" else 200)
+
+    async def _introspect(self, request: web.Request) -> web.StreamResponse:
+        form = {name: str(value) for name, value in (await request.post()).items()}
+        self.asked.append(form | {"authorization": request.headers.get("authorization", "")})
+        if self.fail == "hang":
+            await self._released.wait()
+        if self.odd is not None:
+            answer = self.odd()
+            return answer if isinstance(answer, web.StreamResponse) else await answer
+        told = self.active.get(form["token"])
+        return web.json_response({"active": False} if told is None else {"active": True} | told)
 
 
 def _text(status: int, text: str, **headers: str) -> Callable[[], web.Response]:
