@@ -99,7 +99,15 @@ class Gateway:
         async with Fetch() as fetch, self._own_pages() as pages, asyncio.TaskGroup() as self._tasks:
             throttle = Throttle(time.monotonic, self._tallies.failed_login, self._tallies.throttled_login)
             self._lasting = Lasting(
-                fetch, self._tallies, self._admission, throttle, self._wires, self._account, self.ready, pages
+                fetch,
+                self._tallies,
+                self._admission,
+                throttle,
+                self._wires,
+                self._account,
+                self.ready,
+                self._spawn,
+                pages,
             )
             self._now = generation.build(source, self._lasting, None)
             settings = source.settings

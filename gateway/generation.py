@@ -6,10 +6,11 @@ Knows: constructors. Must not know: sockets, signals, when files change.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from gateway import identities, tls
 from gateway.accounting.tallies import Tallies
@@ -103,7 +104,7 @@ def _strangers(rules: Iterable[Rule], settings: Settings) -> Iterator[Mistake]:
 
 @dataclass(frozen=True, slots=True)
 class Lasting:
-    """What outlives a reload: numbers, open connections, places."""
+    """What outlives a reload: numbers, open connections, places, tasks."""
 
     fetch: Fetch
     tallies: Tallies
@@ -112,6 +113,7 @@ class Lasting:
     wires: Mapping[Channel, Wire]
     account: Callable[[Outcome], None]
     ready: Callable[[], bool]
+    spawn: Callable[[Coroutine[Any, Any, None]], object]
     pages: Pages | None = None
 
 
@@ -187,7 +189,7 @@ def build(source: Source, lasting: Lasting, previous: Generation | None) -> Gene
 def _build(source: Source, lasting: Lasting, previous: Generation | None) -> Generation:
     settings = source.settings
     pools = build_pools(settings.pools, previous.pools if previous else None, _client_context)
-    around = Around(lasting.fetch, lasting.tallies.authenticated, lasting.throttle)
+    around = Around(lasting.fetch, lasting.tallies.authenticated, lasting.throttle, lasting.spawn)
     asked = identities.build(settings, around, previous.identities if previous else None)
     policy = Policy(source.rules, hide_models=settings.hide_models)
     pipeline = Pipeline(

@@ -17,6 +17,7 @@ from gateway.advice import advice
 from gateway.config.mistakes import Mistakes
 from gateway.fetch import Fetch
 from gateway.generation import Generation, Lasting, Source
+from gateway.identity.introspection import Introspector
 from gateway.identity.keys import KeySet
 from gateway.identity.throttle import Throttle
 from gateway.pools.backends import Backend, Pool
@@ -109,7 +110,13 @@ async def _tried(source: Source, *, online: bool) -> list[str]:
 def _idle(fetch: Fetch) -> Lasting:
     """What a generation needs that will serve nobody."""
     throttle = Throttle(time.monotonic, lambda _: None, lambda *_: None)
-    return Lasting(fetch, Tallies(), Admission(), throttle, wires={}, account=lambda _: None, ready=lambda: False)
+    return Lasting(
+        fetch, Tallies(), Admission(), throttle, {}, account=lambda _: None, ready=lambda: False, spawn=_never
+    )
+
+
+def _never(_: object) -> None:
+    raise AssertionError("nobody calls, so nothing is to be found out for anybody")
 
 
 async def _unreachable(made: Generation, fetch: Fetch) -> list[str]:
@@ -122,6 +129,7 @@ async def _unreachable(made: Generation, fetch: Fetch) -> list[str]:
 
     questions = [
         *(_provider(issuer.jwks_uri or issuer.issuer, keys) for issuer, keys in made.identities.key_sets.items()),
+        *(_introspection(one) for one in made.identities.introspectors.values()),
         *(_backend(fetch, pool, backend) for pool in made.pools for backend in pool.backends),
     ]
     async with asyncio.TaskGroup() as group:
@@ -132,6 +140,11 @@ async def _unreachable(made: Generation, fetch: Fetch) -> list[str]:
 async def _provider(source: str, keys: KeySet) -> list[str]:
     await keys.refresh()
     return [] if keys.ready else [f"identity provider {keys.name}: its signing keys cannot be had from {source}"]
+
+
+async def _introspection(introspector: Introspector) -> list[str]:
+    why = await introspector.try_out()
+    return [f"identity provider {introspector.name}: it cannot be asked about tokens: {why}"] if why else []
 
 
 async def _backend(fetch: Fetch, pool: Pool, backend: Backend) -> list[str]:

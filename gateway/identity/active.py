@@ -20,7 +20,7 @@ from gateway.identity.oidc import OidcBearer
 from gateway.identity.providers import Standing
 from gateway.identity.refused import BadToken, Result
 from gateway.identity.vouching import Basis, Vouched
-from gateway.settings import Introspection, OidcIssuer
+from gateway.settings import OidcIssuer
 
 # Whoever makes up tokens pushes others' refusals out, which costs one question more for each. 2 MB.
 REFUSED_LIMIT = 10_000
@@ -67,7 +67,6 @@ class ActiveBearer:
     def __init__(
         self,
         settings: OidcIssuer,
-        asking: Introspection,
         introspector: Introspector,
         now: Callable[[], float],
         steady: Callable[[], float],
@@ -77,12 +76,12 @@ class ActiveBearer:
         self.name = settings.name
         self.issuer = settings.issuer
         self._settings = settings
-        self._positive = asking.positive
+        self._positive = introspector.asking.positive
         self._introspector = introspector
         self._now = now
         self._signed = signed
         self._mapping = ClaimMapping(settings)
-        self._refusals = Refusals(asking.negative, steady)
+        self._refusals = Refusals(introspector.asking.negative, steady)
 
     async def verify(self, token: Token) -> Vouched:
         """Who the token proves its sender to be, for at most `positive` seconds. Raises `BadToken` or
@@ -101,7 +100,7 @@ class ActiveBearer:
         asked = self._introspector.standing()
         if self._signed is None:
             return asked
-        keys = self._signed.keys.standing()
+        keys = self._signed.standing()
         return Standing(
             self.name, asked.ready and keys.ready, max(asked.outage, keys.outage), min(asked.bound, keys.bound)
         )

@@ -21,7 +21,7 @@ from gateway.identity.claims import Claims
 from gateway.identity.discovery import Discovery, Unusable
 from gateway.identity.oauth import Client, OddAnswer, introspected, introspection
 from gateway.identity.providers import Standing
-from gateway.settings import KIB, Introspection, OidcIssuer
+from gateway.settings import KIB, OidcIssuer
 
 # Discovery, waiting for a place and the question together; a caller waits a second longer at most.
 ASK_SECONDS = 4.0
@@ -35,6 +35,8 @@ ANSWER_LIMIT = 64 * KIB  # somebody in very many groups
 TOLERATED = 3
 RETRY_SECONDS = 5
 
+NOBODYS = "nim-gateway-asks-whether-it-may-ask"
+
 _log = logging.getLogger(__name__)
 
 
@@ -47,14 +49,16 @@ class _Told:
 
 
 class Introspector:
-    """Asks the provider of `settings`, as `client`. `spawn` runs a task of the application; `steady` is a monotonic
-    clock in seconds, `patience` bounds one question in seconds."""
+    """Asks the provider of `settings`; `key` is the content of the `private_key` there. `spawn` runs a task of the
+    application, `steady` is a monotonic clock in seconds, `patience` bounds one question in seconds.
 
-    def __init__(  # noqa: PLR0913  the assembly passes them by name
+    Raises `ValueError` where the settings name nobody to ask, or the key cannot be used.
+    """
+
+    def __init__(
         self,
         settings: OidcIssuer,
-        asking: Introspection,
-        client: Client,
+        key: bytes | None,
         fetch: Fetch,
         spawn: Callable[[Coroutine[Any, Any, None]], object],
         steady: Callable[[], float],
@@ -63,8 +67,10 @@ class Introspector:
         patience: float = ASK_SECONDS,
     ) -> None:
         self.name = settings.name
-        self._asking = asking
-        self._client = client
+        if settings.introspection is None:
+            raise ValueError(f"nobody can be asked about tokens of {settings.name}: it has no introspection")
+        self.asking = settings.introspection
+        self._client = Client(settings.introspection, key)
         self._fetch = fetch
         self._spawn = spawn
         self._steady = steady
@@ -89,10 +95,15 @@ class Introspector:
             raise self._unavailable(told.why)
         return told.claims
 
+    async def try_out(self) -> str:
+        """Asks about a token that nobody has. Why that told nothing, in a line; empty if all is well."""
+        await self._find_out(NOBODYS)
+        return self._reason
+
     def standing(self) -> Standing:
         """What it vouched for is asked about again after `positive` seconds."""
         outage = self._steady() - self._answered if self._failures else 0.0
-        return Standing(self.name, self._failures < TOLERATED, outage, self._asking.positive)
+        return Standing(self.name, self._failures < TOLERATED, outage, self.asking.positive)
 
     def _future(self, token: str) -> asyncio.Future[_Told]:
         if self._calls >= CALLS_LIMIT:
@@ -144,7 +155,7 @@ class Introspector:
 
     async def _told(self, token: str) -> _Told:
         if self._endpoint is None:
-            self._endpoint = await self._discovery.address("introspection_endpoint", self._asking.endpoint)
+            self._endpoint = await self._discovery.address("introspection_endpoint", self.asking.endpoint)
         request = introspection(self._client, self._endpoint, token)
         answer = await self._fetch.post(
             request.url, request.body, timeout=self._patience, limit=ANSWER_LIMIT, fields=request.fields, tls=self._tls

@@ -70,7 +70,10 @@ class Client:
         """`key`: the content of `settings.private_key`. Raises `ValueError` for one that cannot be used."""
         self.id: Final = settings.client_id
         self._secret = settings.client_secret
-        self._key = None if key is None else _signing_key(key)
+        try:
+            self._key = None if key is None else _signing_key(key)
+        except ValueError as error:
+            raise ValueError(f"the private key of OAuth client {self.id} cannot be used: {error}") from None
         self._now = now
 
     def post(self, url: str, body: str) -> Request:
@@ -188,9 +191,9 @@ def _signing_key(pem: bytes) -> tuple[str, RSAKey | ECKey]:
     try:
         private = load_pem_private_key(pem, None)
     except (ValueError, TypeError):
-        raise ValueError("the private key of the OAuth client is not an unencrypted private key in PEM form") from None
+        raise ValueError("it is not an unencrypted private key in PEM form") from None
     if isinstance(private, rsa.RSAPrivateKey) and private.key_size >= RSA_BITS:
         return "RS256", RSAKey.import_key(pem)
     if isinstance(private, ec.EllipticCurvePrivateKey) and private.curve.name in _CURVES:
         return _CURVES[private.curve.name], ECKey.import_key(pem)
-    raise ValueError(f"the private key of the OAuth client is neither RSA of {RSA_BITS} bits or more nor P-256/384/521")
+    raise ValueError(f"it is neither RSA of {RSA_BITS} bits or more nor P-256, P-384, P-521")

@@ -13,6 +13,7 @@ from gateway.identity.confirmation import confirmation
 from gateway.identity.jwt import Token, check_signature
 from gateway.identity.keys import RETRY_SECONDS, KeySet
 from gateway.identity.mapping import ClaimMapping
+from gateway.identity.providers import Standing
 from gateway.identity.refused import BadToken, Result
 from gateway.identity.vouching import Vouched
 from gateway.settings import OidcIssuer
@@ -44,6 +45,10 @@ class OidcBearer:
         await self._check_signature(token)
         until = min(expires + self._settings.leeway, self._now() + self.keys.seconds_left())
         return Vouched(self._mapping.principal(token.claims, subject, expires), until, self.keys.basis, bound)
+
+    def standing(self) -> Standing:
+        """That of the keys: nothing else is asked for."""
+        return self.keys.standing()
 
     async def _check_signature(self, token: Token) -> None:
         keys = self.keys

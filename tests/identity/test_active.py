@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from gateway.call import ClientCertificate, Principal
 from gateway.drive import Drive
 from gateway.errors import IdentityUnavailable, Unidentified
+from gateway.fetch import Fetch
 from gateway.identity.active import ActiveBearer, Refusals
 from gateway.identity.introspection import AT_ONCE, Introspector
-from gateway.identity.oauth import Client
 from gateway.identity.refused import BadToken, Result
 from gateway.identity.tokens import BearerIdentity
 from gateway.settings import Claims, Introspection, OidcIssuer
@@ -38,15 +38,11 @@ class Asking(Bench):
     tasks: set[asyncio.Task[None]]
 
     async def ask(self, how: str = "introspect", *, patience: float = 4.0, **asking: Any) -> None:
-        self.rebuild(verify=how)
-        self.asking = replace(Introspection("gateway", client_secret="s3"), **asking)
-        client = Client(self.asking)
-        self.introspector = Introspector(
-            self.settings, self.asking, client, self.fetch, self.spawn, self.steady, patience=patience
-        )
+        self.rebuild(verify=how, introspection=replace(Introspection("gateway", client_secret="s3"), **asking))
         await self.keys.refresh()
+        asked = Introspector(self.settings, None, self.fetch, self.spawn, self.steady, patience=patience)
         signed = self.issuer if how == "both" else None
-        self.active = ActiveBearer(self.settings, self.asking, self.introspector, self.wall, self.steady, signed=signed)
+        self.active = ActiveBearer(self.settings, asked, self.wall, self.steady, signed=signed)
         opaque = self.active if how == "introspect" else None
         self.identity = BearerIdentity([self.active], self.wall, self.count, opaque=opaque)
 
@@ -508,8 +504,9 @@ names = st.sampled_from(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(said=st.dictionaries(names, values, max_size=3))
 def test_whatever_a_provider_says_is_a_sound_principal_or_refused(said: Json) -> None:
-    corp = OidcIssuer("corp", "https://idp.test", ("gw",))
-    active = ActiveBearer(corp, Introspection("gw"), None, lambda: EPOCH, lambda: 0.0)  # type: ignore[arg-type]
+    corp = OidcIssuer("corp", "https://idp.test", ("gw",), introspection=Introspection("gw"))
+    asked = Introspector(corp, None, Fetch(), lambda _: None, lambda: 0.0)
+    active = ActiveBearer(corp, asked, lambda: EPOCH, lambda: 0.0)
     good: Json = {"iss": "https://idp.test", "aud": "gw", "sub": "alice", "groups": ["ds"], "exp": EPOCH + 3600}
     try:
         vouched = active._told(good | said)

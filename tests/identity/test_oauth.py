@@ -91,7 +91,7 @@ def test_a_client_with_a_key_signs_a_new_short_lived_statement_each_time(
     ids=["nothing", "no key", "encrypted", "another curve", "too short", "DSA", "Ed25519"],
 )
 def test_a_key_that_cannot_sign_is_refused_at_start(content: bytes) -> None:
-    with pytest.raises(ValueError, match="private key of the OAuth client"):
+    with pytest.raises(ValueError, match="private key of OAuth client gateway cannot be used: it is n"):
         Client(OAuthClient("gateway"), content)
 
 

@@ -179,7 +179,7 @@ async def test_what_a_reload_replaced_is_gone(tmp_path: Path, certificates: Path
     with no_collector():
         async with Fetch() as fetch:
             throttle = Throttle(time.monotonic, lambda _: None, lambda *_: None)
-            lasting = Lasting(fetch, Tallies(), Admission(), throttle, {}, lambda _: None, lambda: True)
+            lasting = Lasting(fetch, Tallies(), Admission(), throttle, {}, lambda _: None, lambda: True, lambda _: None)
             now = generation.build(generation.read(gateway.config_file, None), lasting, None)
             one = alive(OF_A_GENERATION)
             for _ in range(3):
