@@ -169,6 +169,23 @@ def _sources_of_keys(file: Part) -> Iterator[Finding]:
             )
 
 
+def _logins(file: Part) -> Iterator[Finding]:
+    """Logging in with a browser: the provider has to be found, asked for an ID token, and know the gateway one way."""
+    for provider in file["identity"]["oidc"]:
+        login, issuer = provider["login"], provider["issuer"]
+        if not isinstance(login.value, dict):
+            continue
+        safe = issuer.text.startswith("https://") or is_loopback(issuer.text)
+        if issuer.text and not (safe or provider["allow_insecure"].value is True):
+            yield Finding(
+                login.path, "a login is found under the issuer, which must be https://; this one's is only a name"
+            )
+        if isinstance(login["scopes"].value, list) and "openid" not in [part.text for part in login["scopes"].texts()]:
+            yield Finding(login["scopes"].path, "openid must be among the scopes: without it nobody is told who it is")
+        if login["client_secret"].value is not None and login["private_key"].value is not None:
+            yield Finding(login["private_key"].path, "give client_secret or private_key, not both")
+
+
 def _group_patterns(file: Part) -> Iterator[Finding]:
     for provider in (*file["identity"]["oidc"], *file["identity"]["ldap"]):
         for pattern in provider["groups_allowed"].texts():
@@ -238,6 +255,7 @@ CHECKS: Final[tuple[Callable[[Part], Iterator[Finding]], ...]] = (
     _sources_of_keys,
     directories,
     introspection,
+    _logins,
     _group_patterns,
     _backend_tls,
     _times,

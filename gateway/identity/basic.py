@@ -35,6 +35,13 @@ def name_and_password(value: bytes) -> tuple[str, str] | None:
     except (binascii.Error, ValueError):
         raise BadLogin(Result.MALFORMED) from None
     name, colon, password = text.partition(":")
-    if not (name and colon) or _CONTROL.search(text):
+    if not colon:
+        raise BadLogin(Result.MALFORMED)
+    return plain_pair(name, password)
+
+
+def plain_pair(name: str, password: str) -> tuple[str, str]:
+    """Both as they are. Raises `BadLogin` without a name, for control characters, and beyond `LIMIT`."""
+    if not name or len(name) + len(password) > LIMIT or _CONTROL.search(name + password):
         raise BadLogin(Result.MALFORMED)
     return name, password

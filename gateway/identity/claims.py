@@ -7,6 +7,8 @@ Knows: audience, times, kinds of token. Must not know: signatures, groups, HTTP.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
 
 from gateway.identity.refused import BadToken, Result
 from gateway.settings import OidcIssuer
@@ -16,23 +18,36 @@ Claims = Mapping[str, object]
 # A NumericDate is a JSON number (RFC 7519 section 2); beyond 2**53 a double no longer tells seconds apart.
 TIME_LIMIT = 2.0**53
 
-#: What access tokens call themselves in a `typ` claim. Keycloak says Bearer; its others: ID, Refresh, Offline, Logout.
-ACCESS_KINDS = frozenset({"bearer", "access", "access_token", "at+jwt", "jwt"})
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of token: its words in a `typ` claim (in lower case) and in `token_use`, where it has these at all."""
+
+    called: str
+    types: frozenset[str]
+    uses: frozenset[str]
 
 
-#: And in a `token_use` claim: Cognito, Hydra.
-ACCESS_USES = frozenset({"access", "access_token"})
+#: What calls are made with. Keycloak says Bearer; its others: ID, Refresh, Offline, Logout. `token_use` is of Cognito and
+#: Hydra.
+ACCESS: Final = Kind(
+    "an access token",
+    frozenset({"bearer", "access", "access_token", "at+jwt", "jwt"}),
+    frozenset({"access", "access_token"}),
+)
+#: What tells that somebody logged in, and is worth nothing for a call.
+ID: Final = Kind("an ID token", frozenset({"id", "id_token", "jwt"}), frozenset({"id", "id_token"}))
 
 #: The `token_type` of access tokens (RFC 6749 section 7.1, RFC 9449 section 6.2).
 TOKEN_TYPES = frozenset({"bearer", "dpop", "access_token"})
 
 
-def check_claims(claims: Claims, settings: OidcIssuer, now: float) -> float:
+def check_claims(claims: Claims, settings: OidcIssuer, now: float, kind: Kind = ACCESS) -> float:
     """The time of expiry, in UNIX seconds like `now`. Raises `BadToken` for the first thing that is not right."""
     if claims.get("iss") != settings.issuer:
         raise BadToken(Result.BAD_ISSUER, "its issuer is not known here")
     _check_audience(claims.get("aud"), settings.audience)
-    _check_kind(claims)
+    _check_kind(claims, kind)
     _check_required(claims, settings)
     if (expires := _check_times(claims, settings.leeway, now)) is None:
         raise BadToken(Result.BAD_CLAIMS, "it has no time of expiry")
@@ -47,7 +62,7 @@ def check_answer(claims: Claims, settings: OidcIssuer, now: float) -> float | No
     if claims.get("iss", settings.issuer) != settings.issuer:
         raise BadToken(Result.BAD_ISSUER, "its issuer is not the one that was asked")
     _check_audience(claims.get("aud"), settings.audience)
-    _check_kind(claims)
+    _check_kind(claims, ACCESS)
     kind = claims.get("token_type", "bearer")
     if not isinstance(kind, str) or kind.lower() not in TOKEN_TYPES:
         raise BadToken(Result.WRONG_KIND, "its token_type is not that of an access token")
@@ -62,16 +77,17 @@ def _check_audience(given: object, wanted: Collection[str]) -> None:
         raise BadToken(Result.BAD_AUDIENCE, "its audience is not this gateway")
 
 
-def _check_kind(claims: Claims) -> None:
-    """Refuse what says of itself that it is no access token."""
+def _check_kind(claims: Claims, wanted: Kind) -> None:
+    """Refuse what says of itself that it is of another kind."""
     if "events" in claims:  # security event and logout tokens: RFC 8417, OpenID Connect Back-Channel Logout 1.0
-        raise BadToken(Result.WRONG_KIND, "a token about events is not an access token")
-    kind = claims.get("typ", "bearer")
-    if not isinstance(kind, str) or kind.lower() not in ACCESS_KINDS:
-        raise BadToken(Result.WRONG_KIND, "its typ claim is not that of an access token")
-    use = claims.get("token_use", "access")
-    if not isinstance(use, str) or use not in ACCESS_USES:
-        raise BadToken(Result.WRONG_KIND, "its token_use is not access")
+        raise BadToken(Result.WRONG_KIND, f"a token about events is not {wanted.called}")
+    kind = claims.get("typ", "jwt")
+    if not isinstance(kind, str) or kind.lower() not in wanted.types:
+        raise BadToken(Result.WRONG_KIND, f"its typ claim is not that of {wanted.called}")
+    if "token_use" in claims:
+        use = claims["token_use"]
+        if not isinstance(use, str) or use not in wanted.uses:
+            raise BadToken(Result.WRONG_KIND, f"its token_use is not that of {wanted.called}")
 
 
 def _check_required(claims: Claims, settings: OidcIssuer) -> None:

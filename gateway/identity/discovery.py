@@ -6,6 +6,7 @@ Knows: that a document must name its issuer, that addresses must be https. Must 
 from __future__ import annotations
 
 import ssl
+from collections.abc import Mapping
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -31,21 +32,31 @@ class Discovery:
         self._patience = patience
 
     async def address(self, member: str, given: str | None) -> str:
-        """The address the provider has for `member`, where it is not `given`. Section 4.3: `issuer` must be exactly the
-        one that was asked. Raises `Unusable` or `FetchFailed`."""
-        issuer = self._settings.issuer
+        """The address the provider has for `member`, where it is not `given`. Raises `Unusable` or `FetchFailed`."""
         if given is not None:
             self._check_scheme(given, given, member)
             return given
+        return self.address_in(await self.itself(), member)
+
+    async def itself(self) -> Mapping[str, object]:
+        """All that the provider says of itself. Section 4.3: `issuer` must be exactly the one that was asked.
+
+        Raises `Unusable` or `FetchFailed`.
+        """
+        issuer = self._settings.issuer
         self._check_scheme(issuer, issuer, "the issuer")
         url = issuer.removesuffix("/") + "/.well-known/openid-configuration"
         document = await self.document(url, "the discovery document")
         if not isinstance(document, dict) or document.get("issuer") != issuer:
             raise Unusable("the discovery document names another issuer than the configured one")
+        return document
+
+    def address_in(self, document: Mapping[str, object], member: str) -> str:
+        """The address that `document`, what the provider says of itself, has for `member`. Raises `Unusable`."""
         address = document.get(member)
         if not isinstance(address, str):
             raise Unusable(f"the discovery document names no {member}")
-        self._check_scheme(address, issuer, member)
+        self._check_scheme(address, self._settings.issuer, member)
         return address
 
     async def document(self, url: str, what: str) -> object:

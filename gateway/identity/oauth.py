@@ -7,7 +7,7 @@ Knows: how a client proves who it is, forms of requests and answers. Must not kn
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote_plus
@@ -15,9 +15,10 @@ from urllib.parse import quote_plus
 import orjson
 from authlib.common.urls import add_params_to_qs
 from authlib.oauth2.auth import ClientAuth
-from authlib.oauth2.rfc6749.parameters import prepare_token_request
+from authlib.oauth2.rfc6749.parameters import prepare_grant_uri, prepare_token_request
 from authlib.oauth2.rfc7009 import prepare_revoke_token_request
 from authlib.oauth2.rfc7523 import PrivateKeyJWT
+from authlib.oauth2.rfc7636 import create_s256_code_challenge
 from authlib.oauth2.rfc8628 import DEVICE_CODE_GRANT_TYPE
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -25,6 +26,7 @@ from joserfc.jwk import ECKey, RSAKey
 
 from gateway.call import Fields
 from gateway.fetch import Fetched
+from gateway.identity.providers import Begun
 from gateway.settings import OAuthClient
 
 # A proof of who the client is goes out at once; what is caught on the way is soon worth nothing.
@@ -152,6 +154,45 @@ def access_token(answer: Fetched) -> str:
     if not isinstance(token, str) or not token:
         raise OddAnswer("the answer holds no access token")
     return token
+
+
+@dataclass(frozen=True, slots=True)
+class Redeemed:
+    """What a provider gives for a code (OpenID Connect Core 1.0 section 3.1.3.3)."""
+
+    id_token: str = field(repr=False)
+    access_token: str = field(repr=False)
+
+
+def authorization(client: Client, endpoint: str, scopes: Sequence[str], begun: Begun) -> str:
+    """Where to send a browser, so that it comes back with a code (RFC 6749 section 4.1.1, RFC 7636 section 4.3)."""
+    url: str = prepare_grant_uri(
+        endpoint,
+        client.id,
+        "code",
+        redirect_uri=begun.back,
+        scope=list(scopes),
+        state=begun.state,
+        nonce=begun.nonce,
+        code_challenge=create_s256_code_challenge(begun.verifier),
+        code_challenge_method="S256",
+    )
+    return url
+
+
+def redemption(client: Client, endpoint: str, code: str, begun: Begun) -> Request:
+    """Ask for what a code stands for (RFC 6749 section 4.1.3, RFC 7636 section 4.5)."""
+    more = {"redirect_uri": begun.back, "code": code, "code_verifier": begun.verifier}
+    return client.post(endpoint, prepare_token_request("authorization_code", **more))
+
+
+def redeemed(answer: Fetched) -> Redeemed:
+    """The tokens that were issued. Raises `OddAnswer` or `Declined`."""
+    members = _decided(answer)
+    id_token, access = members.get("id_token"), members.get("access_token", "")
+    if not isinstance(id_token, str) or not isinstance(access, str):
+        raise OddAnswer("the answer holds no ID token; the scope openid is needed for one")
+    return Redeemed(id_token, access)
 
 
 def _decided(answer: Fetched) -> Mapping[str, object]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gateway.errors import IdentityUnavailable
-from gateway.identity.claims import check_claims
+from gateway.identity.claims import ACCESS, Kind, check_claims
 from gateway.identity.confirmation import confirmation
 from gateway.identity.jwt import Token, check_signature
 from gateway.identity.keys import RETRY_SECONDS, KeySet
@@ -20,14 +20,15 @@ from gateway.settings import OidcIssuer
 
 
 class OidcBearer:
-    """Verifies the tokens of `settings.issuer`. `now` gives UNIX seconds."""
+    """Verifies the tokens of `settings.issuer`, of one kind. `now` gives UNIX seconds."""
 
-    def __init__(self, settings: OidcIssuer, keys: KeySet, now: Callable[[], float]) -> None:
+    def __init__(self, settings: OidcIssuer, keys: KeySet, now: Callable[[], float], kind: Kind = ACCESS) -> None:
         self.name = settings.name
         self.issuer = settings.issuer
         self.keys = keys
         self._settings = settings
         self._now = now
+        self._kind = kind
         self._mapping = ClaimMapping(settings)
 
     async def verify(self, token: Token) -> Vouched:
@@ -40,7 +41,7 @@ class OidcBearer:
         if token.algorithm not in self._settings.algorithms:
             raise BadToken(Result.BAD_ALGORITHM, "its algorithm is not accepted here")
         # Claims first: they cost less, and a token that could never hold must not make anybody fetch keys.
-        expires = check_claims(token.claims, self._settings, self._now())
+        expires = check_claims(token.claims, self._settings, self._now(), self._kind)
         subject, bound = self._mapping.subject(token.claims), confirmation(token.claims)
         await self._check_signature(token)
         until = min(expires + self._settings.leeway, self._now() + self.keys.seconds_left())

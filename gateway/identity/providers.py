@@ -5,7 +5,8 @@ Knows: the questions. Must not know: any provider.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from gateway.call import Principal
@@ -50,4 +51,30 @@ class Directory(Protocol):
 
         Raises `BadLogin` for an account that is disabled, `IdentityUnavailable`.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A browser was sent to a provider. What its answer is held against: `state`, the `nonce` of the ID token, the
+    `verifier` of PKCE (RFC 7636), and `back`, where the provider was told to send the browser."""
+
+    state: str = field(repr=False)
+    nonce: str = field(repr=False)
+    verifier: str = field(repr=False)
+    back: str
+
+
+class BrowserLogin(Protocol):
+    """A provider that logs people in with their browser. Both may wait for it, a bounded time."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def begin(self, back: str) -> tuple[str, Begun]:
+        """Where to send the browser, which the provider sends on to `back`. Raises `IdentityUnavailable`."""
+        ...
+
+    async def finish(self, begun: Begun, answer: Mapping[str, str]) -> Principal:
+        """Who came back with `answer`, the parameters of that request. Raises `NotLoggedIn`, `IdentityUnavailable`."""
         ...

@@ -95,3 +95,11 @@ class BadLogin(Unidentified):
             headers=((b"www-authenticate", BASIC_CHALLENGE),),
         )
         self.reason = reason
+
+
+class NotLoggedIn(Unidentified):
+    """A browser came back from a provider, and nobody is logged in by that. The message is for the person."""
+
+    def __init__(self, reason: Result, message: str, detail: str) -> None:
+        super().__init__(message, detail=detail, headers=((b"www-authenticate", CHALLENGE),))
+        self.reason = reason

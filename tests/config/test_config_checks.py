@@ -92,6 +92,11 @@ ONE_MISTAKE = {
         "      jwks_uri: http://idp.example.com/keys\n      audience",
         "jwks_uri must be https://",
     ),
+    "login without openid": (
+        "      audience",
+        "      login: {client_id: ui, scopes: [groups]}\n      audience",
+        "openid must be among the scopes",
+    ),
     "required claim no text": ("      audience", "      require: {hd: true}\n      audience", "mapping from names"),
     "issuer twice": (
         "policies:",
@@ -191,6 +196,21 @@ def test_an_issuer_whose_keys_are_elsewhere_is_only_a_name(write: Write, issuer:
     text = MINIMAL.replace("https://idp.example.com", issuer).replace("      audience", keys)
     [corp] = taken(write(text)).settings.oidc
     assert (corp.issuer, corp.jwks_uri) == (issuer, "https://idp.example.com/keys")
+
+
+def test_a_provider_that_is_only_a_name_can_log_nobody_in(write: Write) -> None:
+    keys = "      jwks_uri: https://idp.example.com/keys\n      login: {client_id: ui}\n      audience"
+    text = MINIMAL.replace("https://idp.example.com", "idp.example.com").replace("      audience", keys)
+    [line] = refused(write(text))
+    assert "a login is found under the issuer" in line
+    taken(write(MINIMAL.replace("      audience", "      login: {client_id: ui}\n      audience")))
+
+
+def test_a_login_is_proven_in_one_way(write: Write, root: Path) -> None:
+    (root / "secret").write_text("of one line\n")
+    both = "{client_id: ui, private_key: tls.key, client_secret: {file: secret}}"
+    [line] = refused(write(MINIMAL.replace("      audience", f"      login: {both}\n      audience")))
+    assert "give client_secret or private_key, not both" in line
 
 
 def test_an_issuer_elsewhere_may_be_plain_only_if_somebody_says_so(write: Write) -> None:

@@ -50,14 +50,19 @@ class Provider:
         """On the port it had before, if it had one."""
         self._released.clear()
         app = web.Application()
-        app.router.add_get(DISCOVERY, self._discovery)
-        app.router.add_get(KEYS, self._keys)
-        app.router.add_post(INTROSPECTION, self._introspect)
+        app.add_routes(self.routes())
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True)
         await site.start()
         self.port = self._runner.addresses[0][1]
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.get(DISCOVERY, self._discovery),
+            web.get(KEYS, self._keys),
+            web.post(INTROSPECTION, self._introspect),
+        ]
 
     async def stop(self) -> None:
         self._released.set()

@@ -14,6 +14,7 @@ import shutil
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Sequence
 from email.message import Message
 from http.cookiejar import CookieJar
 from pathlib import Path
@@ -46,13 +47,15 @@ class _Stay(urllib.request.HTTPRedirectHandler):
 
 
 class OpenIdProvider:
-    """A provider that runs on loopback until `stop`."""
+    """A provider that runs on loopback until `stop`. `backs`: where browsers of the client `pages` may come back to."""
 
-    def __init__(self, folder: Path, port: int | None = None) -> None:
+    def __init__(self, folder: Path, port: int | None = None, *, backs: Sequence[str] = ()) -> None:
         self.port = port or free_port()
         self.issuer = f"http://127.0.0.1:{self.port}"
         self._secret = secrets.token_hex(16)
         environment = {"PORT": str(self.port), "CLIENT_SECRET": self._secret, "NODE_NO_WARNINGS": "1"}
+        if backs:
+            environment["LOGIN_BACKS"] = " ".join(backs)
         shutil.copy(SCRIPT, PARTS / "oidc" / SCRIPT.name)  # beside its packages: that is where node looks for them
         command: list[str | Path] = [node_folder() / "bin" / "node", PARTS / "oidc" / SCRIPT.name]
         self.process = ServerProcess(command, folder, name=f"openid-{self.port}", env=environment)
@@ -60,6 +63,11 @@ class OpenIdProvider:
 
     def __repr__(self) -> str:
         return f"<OpenIdProvider {self.issuer}>"
+
+    @property
+    def secret(self) -> str:
+        """Of its clients."""
+        return self._secret
 
     def service_token(self, kind: str = "RS256") -> str:
         """An access token of the client `service`, group `services` (RFC 6749 §4.4)."""

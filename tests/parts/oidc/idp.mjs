@@ -6,8 +6,9 @@
 //   POST /test/ttl?s=N       life of the access tokens issued from now on, in seconds
 //   POST /test/device-ttl?s=N how long a code for a device may wait to be typed
 //   GET  /test/stats         how often the key set and the discovery document were fetched
-// A user logs in by naming himself in `login_hint`, or in the field X-Test-User where a device asked; consent is given to
-// everything that is asked for.
+// A user logs in by naming himself in `login_hint`, in the field X-Test-User where a device asked, else in a form;
+// consent is given to everything that is asked for.
+// LOGIN_BACKS: where browsers of the client `pages` may be sent back to, parted by spaces.
 import { createServer } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { readFileSync } from 'node:fs';
@@ -39,6 +40,7 @@ const CLIENTS = [
     client_id: 'cli', token_endpoint_auth_method: 'none', application_type: 'native',
     grant_types: ['urn:ietf:params:oauth:grant-type:device_code'], response_types: [], redirect_uris: [],
   },
+  { client_id: 'pages', client_secret: secret, redirect_uris: (process.env.LOGIN_BACKS ?? 'https://localhost/back').split(' ') },
   { client_id: 'introspector', client_secret: secret, grant_types: [], redirect_uris: [], response_types: [] },
 ];
 
@@ -83,6 +85,19 @@ async function consentTo(provider, details) {
   return { consent: { grantId: await grant.save() } };
 }
 
+const FORM = `<!doctype html><html lang="en"><title>Log in at the provider</title><h1>The provider</h1>
+<form method="post"><label for="user">User</label> <input id="user" name="user"> <button>Go on</button> <button name="stop" value="yes">Stop</button></form>`;
+
+// What a user answers to the question who they are; undefined while they have not.
+async function loginOf(request, hint) {
+  if (hint) return { login: { accountId: String(hint) } };
+  if (request.method !== 'POST') return undefined;
+  let body = '';
+  for await (const piece of request) body += piece;
+  const form = new URLSearchParams(body);
+  return form.get('stop') ? { error: 'access_denied', error_description: 'the user stopped' } : { login: { accountId: form.get('user') } };
+}
+
 function build(keys) {
   const provider = new Provider(issuer, {
     adapter: Shelf,
@@ -115,7 +130,8 @@ function build(keys) {
   provider.use(async (ctx, next) => {
     if (!ctx.path.startsWith('/login/')) return next();
     const details = await provider.interactionDetails(ctx.req, ctx.res);
-    const result = details.prompt.name === 'login' ? { login: { accountId: details.params.login_hint ?? ctx.get('x-test-user') } } : await consentTo(provider, details);
+    const result = details.prompt.name === 'login' ? await loginOf(ctx.req, details.params.login_hint ?? ctx.get('x-test-user')) : await consentTo(provider, details);
+    if (!result) { ctx.type = 'html'; ctx.body = FORM; return undefined; }
     await provider.interactionFinished(ctx.req, ctx.res, result, { mergeWithLastSubmission: true });
     ctx.respond = false;
     return undefined;
