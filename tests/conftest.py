@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from hypothesis import settings
 
 from gateway import devcerts
 from gateway.devcerts import Paths
+from tests.parts.browser import Browser, StartBrowser
 from tests.parts.gateway import Config, Gateway, Rules, allow, oidc
 from tests.parts.llama import Llama
 from tests.parts.openid import OpenIdProvider
@@ -21,7 +23,7 @@ from tests.parts.triton import Triton
 
 HERE = Path(__file__).parent
 #: A test that asks for one of these needs `make parts`.
-REAL = {"openid", "llama", "triton", "slapd", "samba"}
+REAL = {"openid", "llama", "triton", "slapd", "samba", "start_browser"}
 
 # What else the machine does is not what is tested.
 settings.register_profile("suite", deadline=None)
@@ -92,6 +94,19 @@ def samba(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Samba]:
     controller = Samba(tmp_path_factory.mktemp("samba"))
     yield controller
     controller.stop()
+
+
+@pytest.fixture(scope="module")
+def start_browser(tmp_path_factory: pytest.TempPathFactory, certificates: Paths) -> Iterator[StartBrowser]:
+    """`start_browser(javascript=False, dark=True)`: Chromium with its own profile, one of each kind for a module."""
+    with ExitStack() as stack:
+
+        @cache
+        def start(**more: bool) -> Browser:
+            profile = tmp_path_factory.mktemp("browser")
+            return stack.enter_context(Browser(profile, certificates.certificate, **more))
+
+        yield start
 
 
 def _starter(folders: Callable[[], Path], certificates: Paths, issuer: str) -> Iterator[StartGateway]:

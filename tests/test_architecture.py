@@ -23,6 +23,7 @@ IMPORTERS = {
     "pydantic": {"config", "simulate"},
     "prometheus_client": {"accounting/metrics.py"},
     "aiohttp": {"fetch.py", "doors/admin.py", "portal", "simulate", "demo"},
+    "jinja2": {"portal/pages.py"},
     "python_multipart": {"resolve/formbody.py"},
     "uvloop": {"cli/serve.py"},
     "joserfc": {"identity/oauth.py", "simulate"},

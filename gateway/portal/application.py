@@ -11,7 +11,7 @@ from typing import Final
 
 from aiohttp import web
 
-from gateway.portal import tokens
+from gateway.portal import browser, tokens
 from gateway.portal.services import Services
 
 # Forms of the pages are a name, a password and a few words; the relay has bounded the body before us.
@@ -19,7 +19,7 @@ BODY_LIMIT: Final = 64 * 1024
 
 Part = Callable[[Services], Iterable[web.AbstractRouteDef]]
 
-PARTS: Final[Sequence[Part]] = (tokens.routes,)
+PARTS: Final[Sequence[Part]] = (tokens.routes, browser.routes)
 
 # What every answer says unless it says otherwise: most pages are about one caller, and none is to be guessed at.
 _ALWAYS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}

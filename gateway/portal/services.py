@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gateway.call import Principal
-from gateway.identity.providers import Directory
+from gateway.identity.providers import BrowserLogin, Directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,21 @@ class Services(Protocol):
 
     @property
     def directories(self) -> Sequence[Directory]: ...
+
+    @property
+    def logins(self) -> Sequence[BrowserLogin]:
+        """The providers that log people in with their browser, in the order of the configuration."""
+        ...
+
+    @property
+    def secrets(self) -> Sequence[bytes]:
+        """What cookies are sealed with, at least one, newest first: the same for every replica that shares the keys of
+        tokens, else made when the gateway started."""
+        ...
+
+    def still(self, principal: Principal) -> bool:
+        """False once somebody who is logged in may be so no more: revoked, or their provider is gone."""
+        ...
 
     @property
     def mints(self) -> bool:

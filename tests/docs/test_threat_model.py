@@ -13,7 +13,7 @@ ROWS = [row for row in BORDERS.splitlines() if row.startswith("| ") and not row.
 
 
 def test_there_are_claims_for_each_border() -> None:
-    assert PAGE.count("\n| threat |") == 5
+    assert PAGE.count("\n| threat |") == 6
     assert len(ROWS) > 30
 
 

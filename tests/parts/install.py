@@ -39,6 +39,7 @@ FILES = {
     "samba-vfs-modules": "usr/lib/*/samba/vfs/acl_xattr.so",
 }
 SBIN = "/usr/sbin"  # where servers lie, which not everybody has in the path
+PROGRAMS = {"curl": "curl", "chromium": "chromium", "chromium-driver": "chromedriver"}
 LIBRARIES = {"libgomp1": "libgomp.so.1"}
 STUB = "triton_python_backend_stub"
 

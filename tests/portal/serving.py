@@ -14,6 +14,7 @@ import aiohttp
 from gateway.call import Principal
 from gateway.errors import Refusal
 from gateway.identity.own import OwnTokens
+from gateway.identity.providers import BrowserLogin
 from gateway.identity.refused import BadLogin, Result
 from gateway.identity.signing import own_keys
 from gateway.portal.application import make
@@ -65,6 +66,8 @@ class Site:
     public_url: str = URL
     now: float = EPOCH
     lifetime: float = 3600.0
+    logins: Sequence[BrowserLogin] = ()
+    secrets: Sequence[bytes] = (b"of a test",)
     own: OwnTokens = field(init=False)
 
     def __post_init__(self) -> None:
@@ -77,6 +80,9 @@ class Site:
 
     def key_set(self) -> dict[str, object]:
         return self.own.key_set()
+
+    def still(self, principal: Principal) -> bool:
+        return True
 
     def granted(self, principal: Principal) -> Sequence[Granted]:
         return ()
