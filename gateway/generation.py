@@ -20,13 +20,15 @@ from gateway.config import load as config
 from gateway.config.mistakes import Mistake, Mistakes
 from gateway.config.watch import UNKNOWN, Content, contents
 from gateway.fetch import Fetch
-from gateway.identities import Around, Identities
+from gateway.identities import Identities
+from gateway.identity.own import logins
 from gateway.identity.throttle import Throttle
 from gateway.pipeline import Pipeline
 from gateway.policy import files as policyfile
 from gateway.policy.engine import Policy, Rule
 from gateway.pools.backends import Pool, build_pools
 from gateway.pools.health import servable
+from gateway.providers import Around
 from gateway.resolve.resolver import HttpResolver
 from gateway.seams import Pages, Wire
 from gateway.settings import ClientTls, Settings
@@ -201,7 +203,7 @@ def _build(source: Source, lasting: Lasting, previous: Generation | None) -> Gen
         account=lasting.account,
         tallies=lasting.tallies,
         timeouts=settings.limits.timeouts,
-        pages=lasting.pages if settings.tokens is not None else None,
+        pages=lasting.pages if logins(settings) else None,
     )
     return Generation(previous.number + 1 if previous else 1, source, pools, asked, policy, pipeline)
 

@@ -1,69 +1,52 @@
 """Everybody who can say who calls, built from the settings.
 
-Knows: constructors, and the order in which identities are asked. Must not know: policies, pools, doors, the pages.
+Knows: the order in which identities are asked. Must not know: how each is built, policies, pools, doors, the pages.
 """
 
 from __future__ import annotations
 
-import ssl
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from gateway import tls
-from gateway.fetch import Fetch
-from gateway.identity import FirstOf, signing
+from gateway import providers, tls
+from gateway.identity import FirstOf
 from gateway.identity.active import ActiveBearer
 from gateway.identity.dpop import Proofs, Seen
 from gateway.identity.introspection import Introspector
 from gateway.identity.keys import KeySet
-from gateway.identity.ldap.directory import LdapDirectory
 from gateway.identity.login import BasicIdentity
 from gateway.identity.oidc import OidcBearer
 from gateway.identity.own import OwnTokens, logins
 from gateway.identity.possession import Possession
-from gateway.identity.providers import Provider, Standing
+from gateway.identity.providers import BrowserLogin, Directory, Provider, Standing
 from gateway.identity.refused import BASIC_CHALLENGE, CHALLENGE
-from gateway.identity.throttle import Throttle
 from gateway.identity.tokens import BearerIdentity
 from gateway.portal.address import public_url
+from gateway.providers import Around, Directories
 from gateway.seams import Identity
-from gateway.settings import ClientTls, Ldap, OidcIssuer, Settings
+from gateway.settings import OidcIssuer, Settings
 
 #: Names of providers that no entry of the configuration gives; policies may speak of those that are configured.
 API_KEYS, MTLS = "api_keys", "mtls"
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
-    """What identities need of the running gateway. `count` gets a provider's name and a `Result` for each credential
-    that was looked at; `spawn` runs a task."""
-
-    fetch: Fetch
-    count: Callable[[str, str], None]
-    throttle: Throttle
-    spawn: Callable[[Coroutine[Any, Any, None]], object]
-
-
-#: A directory lives as long as its settings, and what its file of authorities holds, stay equal.
-_Directories = Mapping[tuple[Ldap, bytes], LdapDirectory]
-
-
-@dataclass(frozen=True, slots=True)
 class Identities:
     """`key_sets` by issuer; those whose settings did not change are carried over with their keys, and so are the proofs
     that were `seen`. `own`: the gateway's tokens, where it has a key for them. `providers`: whom the gateway depends on
-    to know callers."""
+    to know callers. `public_url`: where callers reach the gateway, if anybody can log in there."""
 
     first_of: FirstOf
     bearer: BearerIdentity
     key_sets: Mapping[OidcIssuer, KeySet]
-    directories: _Directories
+    directories: Directories
     introspectors: Mapping[OidcIssuer, Introspector]
     providers: tuple[Provider, ...]
     seen: Seen
-    own: OwnTokens | None = None
+    own: OwnTokens | None
+    browser_logins: tuple[BrowserLogin, ...]
+    public_url: str
 
     @property
     def background(self) -> dict[str, Callable[[], Awaitable[None]]]:
@@ -107,72 +90,57 @@ def names(settings: Settings) -> set[str]:
 
 def build(settings: Settings, around: Around, previous: Identities | None) -> Identities:
     """The identities of the next generation. Leaves `previous` alone. Raises `ValueError`, `TlsError` or `OSError`."""
-    key_sets = _key_sets(settings, around.fetch, previous)
-    signed = {issuer: OidcBearer(issuer, keys, time.time) for issuer, keys in key_sets.items()}
-    introspectors = {issuer: _introspector(issuer, around) for issuer in settings.oidc if issuer.verify != "jwt"}
-    active = {
-        issuer: ActiveBearer(issuer, introspector, time.time, time.monotonic, signed=signed.get(issuer))
-        for issuer, introspector in introspectors.items()
-    }
-    own = _own_tokens(settings)
+    key_sets = providers.key_sets(settings, around, previous.key_sets if previous else {})
+    introspectors = providers.introspectors(settings, around)
+    directories = providers.directories(settings, around, previous.directories if previous else {})
+    url = public_url(settings.listen, tls.host_names(settings.listen.tls.certificate)) if logins(settings) else ""
+    own = providers.own_tokens(settings, url)
     seen = previous.seen if previous else Seen()
-    vouchers: dict[OidcIssuer, OidcBearer | ActiveBearer] = {**signed, **active}
+    vouchers = _vouchers(settings, key_sets, introspectors)
     bearer = BearerIdentity(
         [*vouchers.values(), *([] if own is None else [own])],
         time.time,
         around.count,
         possession=Possession(Proofs(seen, time.time, settings.listen.public_url)),
-        opaque=next((one for issuer, one in active.items() if issuer.verify == "introspect"), None),
+        opaque=_opaque(vouchers),
     )
-    directories = _directories(settings, around, previous)
-    basic = BasicIdentity(list(directories.values()), time.monotonic, around.count)
-    asked: list[Identity] = [bearer, basic]
+    asked: list[Identity] = [bearer, BasicIdentity(list(directories.values()), time.monotonic, around.count)]
     challenges = [CHALLENGE, *([BASIC_CHALLENGE] if settings.ldap else [])]
-    providers = (*vouchers.values(), *directories.values())
-    return Identities(FirstOf(asked, challenges), bearer, key_sets, directories, introspectors, providers, seen, own)
+    known: dict[str, Directory] = {directory.name: directory for directory in directories.values()}
+    return Identities(
+        first_of=FirstOf(asked, challenges),
+        bearer=bearer,
+        key_sets=key_sets,
+        directories=directories,
+        introspectors=introspectors,
+        providers=(*vouchers.values(), *directories.values()),
+        seen=seen,
+        own=own,
+        browser_logins=tuple(providers.browser_logins(key_sets, around, known)),
+        public_url=url,
+    )
 
 
-def _introspector(issuer: OidcIssuer, around: Around) -> Introspector:
-    file = issuer.introspection.private_key if issuer.introspection else None
-    key = None if file is None else file.read_bytes()
-    return Introspector(issuer, key, around.fetch, around.spawn, time.monotonic, tls=_trust(issuer))
+_Vouchers = dict[OidcIssuer, OidcBearer | ActiveBearer]
 
 
-def _trust(issuer: OidcIssuer) -> ssl.SSLContext | None:
-    return tls.client_context(ClientTls(ca=issuer.ca)) if issuer.ca else None
+def _vouchers(
+    settings: Settings, key_sets: Mapping[OidcIssuer, KeySet], introspectors: Mapping[OidcIssuer, Introspector]
+) -> _Vouchers:
+    made: _Vouchers = {}
+    for issuer in settings.oidc:
+        signed = None if issuer.verify == "introspect" else OidcBearer(issuer, key_sets[issuer], time.time)
+        asked = introspectors.get(issuer)
+        if asked is not None:
+            made[issuer] = ActiveBearer(issuer, asked, time.time, time.monotonic, signed=signed)
+        elif signed is not None:
+            made[issuer] = signed
+    return made
 
 
-def _own_tokens(settings: Settings) -> OwnTokens | None:
-    """Raises `ValueError` or `TlsError`."""
-    tokens, listen = settings.tokens, settings.listen
-    if tokens is None:
-        return None
-    url = public_url(listen, tls.host_names(listen.tls.certificate))
-    return OwnTokens(signing.read(tokens.key), url, tokens.lifetime, logins(settings), time.time)
-
-
-def _directories(settings: Settings, around: Around, previous: Identities | None) -> _Directories:
-    before = previous.directories if previous else {}
-    directories: dict[tuple[Ldap, bytes], LdapDirectory] = {}
-    for one in settings.ldap:
-        key = (one, one.ca.read_bytes() if one.ca else b"")
-        if (directory := before.get(key)) is None:
-            context = tls.client_context(ClientTls(ca=one.ca), protocols=())
-            directory = LdapDirectory(one, context, around.count, around.throttle.logins(one.name))
-        directories[key] = directory
-    return directories
-
-
-def _key_sets(settings: Settings, fetch: Fetch, previous: Identities | None) -> dict[OidcIssuer, KeySet]:
-    """A key set whose issuer's settings changed starts from the keys of the one before, where those still hold."""
-    before = dict(previous.key_sets) if previous else {}
-    by_name = {issuer.name: keys for issuer, keys in before.items()}
-    key_sets: dict[OidcIssuer, KeySet] = {}
-    for issuer in (issuer for issuer in settings.oidc if issuer.verify != "introspect"):
-        keys = before.get(issuer)
-        if keys is None:
-            keys = KeySet(issuer, fetch, time.monotonic, tls=_trust(issuer))
-            if issuer.name in by_name:
-                keys.adopt(by_name[issuer.name])
-        key_sets[issuer] = keys
-    return key_sets
+def _opaque(vouchers: _Vouchers) -> ActiveBearer | None:
+    """The one provider that is asked about tokens that say nothing of themselves."""
+    for issuer, one in vouchers.items():
+        if issuer.verify == "introspect" and isinstance(one, ActiveBearer):
+            return one
+    return None

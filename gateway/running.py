@@ -6,15 +6,20 @@ Knows: where in a generation each answer is. Must not know: pages, HTTP.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from secrets import token_bytes
+from typing import Final
 
 from gateway.call import ModelRef, Operation, Principal
 from gateway.generation import Generation
-from gateway.identity.own import OwnTokens
-from gateway.identity.providers import Directory
+from gateway.identity.own import OwnTokens, logins
+from gateway.identity.providers import BrowserLogin, Directory
 from gateway.portal.services import Granted, Minted, NotMinted
 
 # Who may do either with a model may use it, as far as a list for people goes.
 _USES = (Operation.INFER, Operation.STREAM)
+
+
+_SECRET_BYTES: Final = 32
 
 
 class RunningServices:
@@ -22,16 +27,32 @@ class RunningServices:
 
     def __init__(self, now: Callable[[], Generation]) -> None:
         self._now = now
+        self._made = (token_bytes(_SECRET_BYTES),)
 
     @property
     def public_url(self) -> str:
         """Where callers reach the gateway, without a final slash."""
-        return self._own.issuer
+        return self._now().identities.public_url
 
     @property
     def directories(self) -> Sequence[Directory]:
         """Who takes names and passwords, in the order of the configuration."""
         return tuple(self._now().identities.directories.values())
+
+    @property
+    def logins(self) -> Sequence[BrowserLogin]:
+        """Who logs people in with their browser, in the order of the configuration."""
+        return self._now().identities.browser_logins
+
+    @property
+    def secrets(self) -> Sequence[bytes]:
+        """What cookies are sealed with: what follows from the keys of tokens, else what was made at the start."""
+        own = self._now().identities.own
+        return self._made if own is None else own.secrets
+
+    def still(self, principal: Principal) -> bool:
+        """False once the provider that vouched for this person logs nobody in here any more."""
+        return logins(self._now().source.settings).get(principal.issuer) == principal.provider
 
     @property
     def mints(self) -> bool:

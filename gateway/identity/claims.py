@@ -28,8 +28,8 @@ class Kind:
     uses: frozenset[str]
 
 
-#: What calls are made with. Keycloak says Bearer; its others: ID, Refresh, Offline, Logout. `token_use` is of Cognito and
-#: Hydra.
+#: What calls are made with. Keycloak says Bearer; its others: ID, Refresh, Offline, Logout. Cognito and Hydra have a
+#: `token_use`.
 ACCESS: Final = Kind(
     "an access token",
     frozenset({"bearer", "access", "access_token", "at+jwt", "jwt"}),

@@ -144,7 +144,10 @@ class CodeFlow:
 
     async def _principal(self, token: Token) -> Principal:
         # An ID token is no credential for calls, so its name is none of the login either.
-        principal = replace((await self._id_tokens.verify(token)).principal, credential=None)
+        vouched = await self._id_tokens.verify(token)
+        if vouched.bound is not None:  # RFC 7800: what a token is bound to is never left out
+            raise BadToken(Result.WRONG_KIND, "it is bound to a key that is not asked for here")
+        principal = replace(vouched.principal, credential=None)
         if self._around.groups_of is None:
             return principal
         return replace(principal, groups=await self._around.groups_of(principal.subject), groups_known=True)

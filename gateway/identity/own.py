@@ -17,6 +17,7 @@ from gateway.identity.jwt import Token, check_signature, sign
 from gateway.identity.refused import BadToken, Result
 from gateway.identity.signing import OwnKey, key_set
 from gateway.identity.vouching import Basis, Vouched
+from gateway.portal.sealing import secret_of
 from gateway.portal.services import Minted, NotMinted
 from gateway.settings import OidcIssuer, Settings
 
@@ -64,6 +65,8 @@ class OwnTokens:
         new_id: Callable[[], str] = new_id,
     ) -> None:
         self.issuer = url
+        #: What else follows from the private keys, newest first: cookies are sealed with it.
+        self.secrets = tuple(secret_of(key.private) for key in keys)
         self._keys = tuple(keys)
         self._lifetime = lifetime
         self._providers = dict(providers)

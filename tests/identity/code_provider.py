@@ -33,7 +33,7 @@ class CodeProvider(Provider):
         self.person_status = 200
         self.silent: asyncio.Event | None = None
         self.hold: asyncio.Event | None = None
-        self.asked: list[tuple[dict[str, list[str]], dict[str, str]]] = []
+        self.redeemed: list[tuple[dict[str, list[str]], dict[str, str]]] = []
 
     @property
     def mint(self) -> Mint:
@@ -71,7 +71,7 @@ class CodeProvider(Provider):
         self.hits["token"] += 1
         if self.hold is not None:
             await self.hold.wait()
-        self.asked.append((parse_qs((await request.read()).decode()), dict(request.headers)))
+        self.redeemed.append((parse_qs((await request.read()).decode()), dict(request.headers)))
         if self.answer is not None:
             return self.answer()
         return web.json_response(

@@ -102,7 +102,7 @@ async def test_a_good_answer_says_who_it_is_and_the_code_was_asked_for_with_all_
     assert principal.groups == {"ds", "ml"}
     assert principal.expires == EPOCH + 3600
     assert principal.credential is None  # an ID token is no credential for calls
-    ((form, fields),) = bench.provider.asked
+    ((form, fields),) = bench.provider.redeemed
     assert form == {
         "grant_type": ["authorization_code"],
         "code": ["c-1"],
@@ -116,7 +116,7 @@ async def test_a_good_answer_says_who_it_is_and_the_code_was_asked_for_with_all_
 async def test_a_client_without_a_secret_says_its_name(bench: Bench) -> None:
     await bench.build(login=Login(CLIENT))
     await bench.finish(await bench.begin())
-    ((form, fields),) = bench.provider.asked
+    ((form, fields),) = bench.provider.redeemed
     assert form["client_id"] == [CLIENT]
     assert "Authorization" not in fields
 

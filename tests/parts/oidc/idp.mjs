@@ -85,7 +85,7 @@ async function consentTo(provider, details) {
   return { consent: { grantId: await grant.save() } };
 }
 
-const FORM = `<!doctype html><html lang="en"><title>Log in at the provider</title><h1>The provider</h1>
+const FORM = `<!doctype html><html lang="en"><title>Log in at the provider</title><link rel="icon" href="data:,"><h1>The provider</h1>
 <form method="post"><label for="user">User</label> <input id="user" name="user"> <button>Go on</button> <button name="stop" value="yes">Stop</button></form>`;
 
 // What a user answers to the question who they are; undefined while they have not.
