@@ -9,8 +9,8 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Self
 
 from tests.parts.ldap_messages import (
@@ -70,6 +70,7 @@ class LdapStub:
         self.port: int = self._listener.getsockname()[1]
         self.url = f"{'ldaps' if tls else 'ldap'}://127.0.0.1:{self.port}"
         self._open: set[socket.socket] = set()
+        self._mute: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._threads = [threading.Thread(target=self._listen, daemon=True)]
@@ -105,6 +106,11 @@ class LdapStub:
         """Say that it is going away, and close."""
         self.drop(saying=notice())
 
+    def mute(self) -> None:
+        """From now on nothing is heard on the connections that are open, as behind a firewall that forgot them."""
+        with self._lock:
+            self._mute |= self._open
+
     def asked_as(self, dn: str) -> list[bytes]:
         """The passwords that came for this name."""
         return [bind.password for bind in self.binds if bind.dn == dn]
@@ -125,8 +131,10 @@ class LdapStub:
             self._open.add(line)
         try:
             if self._tls is not None and "tls" not in self.silent:
-                line = self._secured(line, self._tls)
-            self._talk(line)
+                with self._secured(line, self._tls) as within:
+                    self._talk(within)
+            else:
+                self._talk(line)
         except (OSError, ValueError):
             pass  # the other side may go whenever it likes
         finally:
@@ -134,29 +142,40 @@ class LdapStub:
                 self._open.discard(line)
             line.close()
 
-    def _secured(self, line: socket.socket, tls: ssl.SSLContext) -> ssl.SSLSocket:
+    @contextmanager
+    def _secured(self, line: socket.socket, tls: ssl.SSLContext) -> Iterator[ssl.SSLSocket]:
         line.settimeout(HURRY)
         with self._lock:
             self._open.discard(line)
-        wrapped = tls.wrap_socket(line, server_side=True)
-        wrapped.settimeout(None)
-        with self._lock:
-            self._open.add(wrapped)
-        return wrapped
+        with tls.wrap_socket(line, server_side=True) as wrapped:
+            wrapped.settimeout(None)
+            with self._lock:
+                self._open.add(wrapped)
+            try:
+                yield wrapped
+            finally:
+                with self._lock:
+                    self._open.discard(wrapped)
 
     def _talk(self, line: socket.socket) -> None:
         data = b""
         while piece := line.recv(65536):
             self.raw.append(piece)
             data += piece
-            while (size := size_of(data)) is not None and size <= len(data) and "accept" not in self.silent:
+            while (size := size_of(data)) is not None and size <= len(data) and self._hears(line):
                 identity, asked = read(data[:size])
                 data = data[size:]
                 if asked is None:
                     return
                 self._answer(line, identity, asked)
                 if isinstance(asked, Extended) and asked.name == START_TLS and self._start_tls is not None:
-                    line = self._secured(line, self._start_tls)
+                    with self._secured(line, self._start_tls) as within:
+                        self._talk(within)
+                    return
+
+    def _hears(self, line: socket.socket) -> bool:
+        with self._lock:
+            return "accept" not in self.silent and line not in self._mute
 
     def _answer(self, line: socket.socket, identity: int, asked: Asked) -> None:
         kind = type(asked).__name__.lower()

@@ -20,6 +20,7 @@ with warnings.catch_warnings():  # it asks its own codec for names that were ren
     warnings.simplefilter("ignore", DeprecationWarning)
     import ldap3
     from ldap3.core.exceptions import LDAPException
+    from ldap3.utils import asn1
 
 SUCCESS: Final = 0
 SIZE_LIMIT_EXCEEDED: Final = 4
@@ -37,6 +38,15 @@ PASSWORD_POLICY: Final = "1.3.6.1.4.1.42.2.27.8.5.1"  # noqa: S105  the number o
 PAGE: Final = 500
 _REASON_LIMIT: Final = 200
 _BYTES_AT_ONCE: Final = 64 * 1024
+
+
+def _referral(encoded: bytes, start: int, stop: int) -> list[bytes]:
+    return [url for _, _, _, url in asn1.decode_sequence(encoded, start, stop)]
+
+
+# The library has forgotten that binds and extended requests may be answered with a referral (RFC 4511 section 4.1.10).
+asn1.BIND_RESPONSE_CONTEXT.setdefault(3, _referral)
+asn1.EXTENDED_RESPONSE_CONTEXT.setdefault(3, _referral)
 
 Scope = Literal["BASE", "SUBTREE"]
 
@@ -90,8 +100,8 @@ class Found:
 
 
 class Session:
-    """One connection. Everything asked on it must be answered by `until` (`time.monotonic()`), the first by `first_by`:
-    who answers at all may take its time."""
+    """One connection. Everything asked on it must be answered by `until` (`time.monotonic()`), the first search, and
+    all before it, by `first_by`: a server that finds people at all may take its time."""
 
     def __init__(
         self, to: Address, tls: ssl.SSLContext | None, until: float, first_by: float, *, start_tls: bool
@@ -102,15 +112,14 @@ class Session:
         except (OSError, ValueError) as error:
             raise ServerFailed(_reason(error)) from None
         self._until = until
-        self._first_by: float | None = first_by
         self.used_at = time.monotonic()
         self._ldap = _library_connection(self._line)
         if start_tls:
             self._start_tls(tls)
 
     def begin(self, until: float, first_by: float) -> None:
-        """For another login or look-up: over by `until`, its first answer there by `first_by`."""
-        self._until, self._first_by = until, first_by
+        """For another login or look-up."""
+        self._until = until
         self._line.begin(min(until, first_by))
 
     def quiet(self) -> bool:
@@ -155,6 +164,7 @@ class Session:
                     auto_escape=False,
                 )
             result = self._result("searchResDone")
+            self._line.until = self._until
             entries += map(_entry, [one for one in self._ldap.response or [] if one["type"] == "searchResEntry"])
             if result["result"] == NO_SUCH_OBJECT and scope == "BASE":
                 return Found((), more=False)
@@ -202,9 +212,6 @@ class Session:
             raise ServerFailed(f"an answer that is no LDAP ({type(error).__name__})") from None
         finally:
             self.used_at = time.monotonic()
-        if self._first_by is not None:
-            self._first_by = None
-            self._line.until = self._until
 
     def _result(self, kind: str) -> Mapping[str, Any]:
         """The answer to what was asked last. Raises `ServerFailed` where it is an answer to something else."""

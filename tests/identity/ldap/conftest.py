@@ -10,14 +10,18 @@ from typing import Any
 import pytest
 
 from gateway import tls
-from gateway.errors import LoginThrottled
+from gateway.errors import IdentityUnavailable, LoginThrottled
 from gateway.identity.ldap.directory import LdapDirectory
 from gateway.identity.refused import BadLogin
 from gateway.settings import ClientTls, Ldap, LdapBind, LdapGroups, LdapUsers
 from tests.identity.conftest import EPOCH, Clock
+from tests.parts import ldap_stub
+from tests.parts.ldap_stub import LdapStub
 from tests.parts.slapd import GROUPS, PEOPLE, SERVICE, Slapd
 
 PEER = "192.0.2.7"
+STUB_SERVICE = ldap_stub.SERVICE
+OWN_PASSWORD = "own-secret"
 
 
 class Throttle:
@@ -65,6 +69,21 @@ class Directories:
         """Search and bind over LDAPS; `more` replaces settings."""
         return self.of(settings(slapd, **more))
 
+    def stubbed(self, *stubs: LdapStub, **more: Any) -> LdapDirectory:
+        """Before scripted servers, which get the gateway's own account, and alice and bob where they have nobody."""
+        for stub in stubs:
+            stub.passwords.setdefault(STUB_SERVICE, OWN_PASSWORD)
+            if not stub.entries:
+                stub.entries = [ldap_stub.person("alice"), ldap_stub.person("bob")]
+                stub.passwords |= {f"uid={name},{ldap_stub.PEOPLE}": f"{name}-secret" for name in ("alice", "bob")}
+        usual: dict[str, Any] = {
+            "name": "directory",
+            "servers": tuple(stub.url for stub in stubs),
+            "users": LdapUsers(base=ldap_stub.PEOPLE),
+            "bind": LdapBind(STUB_SERVICE, OWN_PASSWORD),
+        }
+        return self.of(Ldap(**usual | more))
+
     def close(self) -> None:
         for made in self._made:
             made.close()
@@ -89,6 +108,21 @@ async def refused(directory: LdapDirectory, name: str, password: str) -> str:
         await directory.log_in(name, password, PEER)
     assert caught.value.status == 401
     return caught.value.reason.value
+
+
+async def unavailable(directory: LdapDirectory, name: str = "alice", password: str = "alice-secret") -> str:  # noqa: S107
+    """Why the directory could not be asked, as the log has it. Fails if the caller is told anything else."""
+    with pytest.raises(IdentityUnavailable) as caught:
+        await directory.log_in(name, password, PEER)
+    assert caught.value.status == 503
+    assert 1 <= (caught.value.retry_after or 0) <= 60
+    return caught.value.detail
+
+
+@pytest.fixture
+def stub() -> Iterator[LdapStub]:
+    with LdapStub() as made:
+        yield made
 
 
 @pytest.fixture

@@ -31,6 +31,10 @@ class Gate:
             self.done += 1
 
 
+def _as_many(ran: list[int], number: int) -> bool:
+    return len(ran) == number
+
+
 def test_so_many_run_at_once_so_many_wait_and_the_next_is_turned_away() -> None:
     workers, gate = Workers("test", 3, 2), Gate()
     assert [workers.submit(gate) for _ in range(6)] == [True] * 5 + [False]
@@ -43,23 +47,16 @@ def test_so_many_run_at_once_so_many_wait_and_the_next_is_turned_away() -> None:
     workers.close()
 
 
-def _show(seen: set[int], done: threading.Event) -> None:
-    seen.add(threading.get_ident())
-    done.set()
-
-
 def test_a_thread_serves_again_and_ends_when_there_is_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.identity.ldap.workers.IDLE", 0.05)
-    workers = Workers("idle-test", 5, 5)
-    seen: set[int] = set()
-    for _ in range(4):
-        done = threading.Event()
-        workers.submit(partial(_show, seen, done))
-        assert done.wait(10)
-    assert len(seen) <= 2
+    workers, ran = Workers("idle-test", 5, 5), list[int]()
+    for number in range(1, 5):
+        workers.submit(lambda: ran.append(threading.get_ident()))
+        wait_until(partial(_as_many, ran, number), 10, "the job")
+    assert len(set(ran)) <= 2
     wait_until(lambda: not any(one.name == "idle-test" for one in threading.enumerate()), 10, "no thread left")
-    workers.submit(lambda: seen.add(0))
-    wait_until(lambda: 0 in seen, 10, "a new thread")
+    workers.submit(lambda: ran.append(0))
+    wait_until(lambda: 0 in ran, 10, "a new thread")
     workers.close()
 
 
