@@ -18,7 +18,6 @@ from gateway.portal.services import Granted, Minted, NotMinted
 # Who may do either with a model may use it, as far as a list for people goes.
 _USES = (Operation.INFER, Operation.STREAM)
 
-
 _SECRET_BYTES: Final = 32
 
 

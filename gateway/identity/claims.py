@@ -28,8 +28,7 @@ class Kind:
     uses: frozenset[str]
 
 
-#: What calls are made with. Keycloak says Bearer; its others: ID, Refresh, Offline, Logout. Cognito and Hydra have a
-#: `token_use`.
+#: What calls are made with. Keycloak says Bearer (others: ID, Refresh, Offline, Logout); Cognito, Hydra: `token_use`.
 ACCESS: Final = Kind(
     "an access token",
     frozenset({"bearer", "access", "access_token", "at+jwt", "jwt"}),
@@ -39,7 +38,7 @@ ACCESS: Final = Kind(
 ID: Final = Kind("an ID token", frozenset({"id", "id_token", "jwt"}), frozenset({"id", "id_token"}))
 
 #: The `token_type` of access tokens (RFC 6749 section 7.1, RFC 9449 section 6.2).
-TOKEN_TYPES = frozenset({"bearer", "dpop", "access_token"})
+TOKEN_TYPES: Final = frozenset({"bearer", "dpop", "access_token"})
 
 
 def check_claims(claims: Claims, settings: OidcIssuer, now: float, kind: Kind = ACCESS) -> float:
@@ -84,10 +83,9 @@ def _check_kind(claims: Claims, wanted: Kind) -> None:
     kind = claims.get("typ", "jwt")
     if not isinstance(kind, str) or kind.lower() not in wanted.types:
         raise BadToken(Result.WRONG_KIND, f"its typ claim is not that of {wanted.called}")
-    if "token_use" in claims:
-        use = claims["token_use"]
-        if not isinstance(use, str) or use not in wanted.uses:
-            raise BadToken(Result.WRONG_KIND, f"its token_use is not that of {wanted.called}")
+    use = claims.get("token_use")
+    if "token_use" in claims and (not isinstance(use, str) or use not in wanted.uses):
+        raise BadToken(Result.WRONG_KIND, f"its token_use is not that of {wanted.called}")
 
 
 def _check_required(claims: Claims, settings: OidcIssuer) -> None:

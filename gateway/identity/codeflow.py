@@ -143,10 +143,10 @@ class CodeFlow:
         return token
 
     async def _principal(self, token: Token) -> Principal:
-        # An ID token is no credential for calls, so its name is none of the login either.
         vouched = await self._id_tokens.verify(token)
-        if vouched.bound is not None:  # RFC 7800: what a token is bound to is never left out
+        if vouched.bound is not None:
             raise BadToken(Result.WRONG_KIND, "it is bound to a key that is not asked for here")
+        # An ID token is no credential for calls, so its name is none of the login either.
         principal = replace(vouched.principal, credential=None)
         if self._around.groups_of is None:
             return principal

@@ -28,8 +28,8 @@ class OidcBearer:
         self.keys = keys
         self._settings = settings
         self._now = now
-        self._kind = kind
         self._mapping = ClaimMapping(settings)
+        self._kind = kind
 
     async def verify(self, token: Token) -> Vouched:
         """Who the token proves its sender to be. Waits only for signing keys, and at most as long as one fetch takes.

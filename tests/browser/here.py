@@ -49,7 +49,7 @@ class People:
         return Principal(name, f"ldap:{self.name}", self.name, known[1])
 
     async def log_in_if_known(self, name: str, password: str, peer: str) -> Principal | None:
-        return await self.log_in(name, password, peer)
+        return await self.log_in(name, password, peer) if name in self.people else None
 
     async def groups_of(self, subject: str) -> frozenset[str]:
         return self.people[subject][1]

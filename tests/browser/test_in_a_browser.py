@@ -322,6 +322,14 @@ def test_an_answer_of_the_provider_is_good_once_and_in_its_own_browser_only(brow
     assert (replayed.status, b"was used already" in replayed.body) == (403, True)
 
 
+def test_an_answer_to_a_login_with_one_provider_is_none_of_another(here: Site) -> None:
+    other = Visitor(here)
+    sent = other.get("/auth/login/corp")["location"] or ""
+    state = sent.split("state=")[1].split("&")[0]
+    answer = other.get(f"/auth/callback/gone?code=x&state={state}")
+    assert (answer.status, b"begun in another window" in answer.body) == (403, True)
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -17,6 +17,7 @@ from tests.parts.gateway import Gateway, allow, oidc, pool
 from tests.parts.llama import HEALTH, Llama
 from tests.parts.openid import OpenIdProvider
 from tests.parts.process import free_port, wait_until
+from tests.parts.slapd import Slapd
 from tests.parts.triton import Triton
 
 TINY = "meta/tiny"
@@ -45,8 +46,10 @@ def gateway(
     start_shared_gateway: StartGateway,
     llama: Llama,
     triton: Triton,
+    slapd: Slapd,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Gateway:
+    """People log in at the provider, or with the password of the directory."""
     folder = tmp_path_factory.mktemp("secrets")
     (folder / "client").write_text(provider.secret)
     login = {"client_id": "pages", "client_secret": {"file": str(folder / "client")}, "scopes": ["openid", "groups"]}
@@ -61,7 +64,11 @@ def gateway(
         pools,
         rules,
         start=False,
-        identity={"oidc": [oidc(provider.issuer, login=login)], "tokens": {"key": str(key)}},
+        identity={
+            "oidc": [oidc(provider.issuer, login=login)],
+            "ldap": [slapd.config()],
+            "tokens": {"key": str(key)},
+        },
     )
     running.config["listen"]["port"] = running.port = port
     running.url = f"https://localhost:{port}"
@@ -124,6 +131,25 @@ def test_a_browser_is_led_from_the_root_to_its_models_and_only_those_it_may_use(
     assert all(word in seen for word in ("alice", "corp", "data-science", "llm-users", TINY, "addsub"))
     assert "echo" not in seen
     assert browser.complaints() == []
+
+
+def test_somebody_of_the_directory_logs_in_with_their_password_and_gets_a_token(
+    browser: Browser, gateway: Gateway, slapd: Slapd
+) -> None:
+    browser.open(gateway.url)
+    browser.type("#name", "ALICE")
+    browser.type("#password", "wrong")
+    browser.press("Log in")
+    browser.until("The name or the password is not accepted.")
+    browser.type("#password", slapd.passwords["alice"])
+    browser.press("Log in")
+    browser.until("Your models")
+    assert all(word in browser.text for word in ("alice", "directory", "data-science", TINY))
+    token = new_token(browser)
+    assert gateway.ask("GET", "/v2/models/addsub", token=token).status == 200
+    record = gateway.audit_of(gateway.ask("GET", "/v2/models/addsub", token=token)["x-request-id"])
+    assert (record["subject"], record["issuer"]) == ("alice", "ldap:directory")
+    assert slapd.passwords["alice"] not in gateway.process.stderr.read_text() + gateway.process.stdout.read_text()
 
 
 def test_the_calls_on_the_page_work_as_they_are_with_the_token_of_the_page(browser: Browser, gateway: Gateway) -> None:
