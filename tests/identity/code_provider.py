@@ -20,7 +20,7 @@ class CodeProvider(Provider):
     """`id_token` makes the ID token from the claims that a good one has; `person` is what UserInfo says, None: nothing.
 
     `answer` is given instead by the token endpoint, after `hold` is set, if there is one. It says nothing of itself
-    until `silent` is set, if there is one. `asked` holds forms and header fields of requests for a token.
+    until `silent` is set, if there is one. `redeemed` holds forms and header fields of requests for a token.
     """
 
     def __init__(self, now: float) -> None:

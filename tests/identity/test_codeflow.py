@@ -148,6 +148,8 @@ def claims(**more: object) -> Change:
         (claims(typ="Bearer"), Result.WRONG_KIND),
         (claims(typ="Logout"), Result.WRONG_KIND),
         (claims(token_use="access"), Result.WRONG_KIND),
+        (claims(cnf={"jkt": "A" * 43}), Result.WRONG_KIND),
+        (claims(cnf={}), Result.BAD_CLAIMS),
         (claims(events={"http://schemas.openid.net/event/backchannel-logout": {}}), Result.WRONG_KIND),
         (lambda _, good: rsa_signer("k2").named("k1").sign(good), Result.BAD_SIGNATURE),
         (lambda _, good: rsa_signer("k2").sign(good), Result.UNKNOWN_KEY),
