@@ -14,8 +14,8 @@ from gateway.identity.ldap.directory import LdapDirectory
 from gateway.settings import Ldap, LdapUsers
 from tests.identity.ldap.conftest import Throttle
 
-QUIET = Window("nobody asks it", [1.0], [0.5])
-SILENT = Window("says nothing", [1.0], [0.5], [(503, TIMEOUT), (503, 0.01)])
+QUIET = Window("nobody asks it", [1.0], [0.5], 0.0)
+SILENT = Window("says nothing", [1.0], [0.5], 0.0, [(503, TIMEOUT), (503, 0.01)])
 
 
 def directory(port: int) -> LdapDirectory:
