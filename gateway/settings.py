@@ -35,6 +35,7 @@ from gateway.config.values import (
     Secret,
     Strikes,
     Text,
+    Threads,
     Url,
     UrlPath,
     Verify,
@@ -189,7 +190,7 @@ class LdapCache:
 class Ldap:
     """One directory, reached by any of `servers` (the first that answers). `timeout` bounds a whole login.
 
-    `connections`: logins and look-ups under way at once.
+    `connections`: logins and look-ups under way at once, each in a thread.
     """
 
     name: Name
@@ -202,7 +203,7 @@ class Ldap:
     allow_insecure: bool = False
     timeout: Wait = 5.0
     cache: LdapCache = LdapCache()
-    connections: Places = 16
+    connections: Threads = 16
     group_prefix: Affix = ""
     group_map: Renames = ()
     groups_allowed: tuple[Text, ...] = ("**",)

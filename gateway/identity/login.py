@@ -74,12 +74,6 @@ class BasicIdentity:
             call.note(self, held)  # as long as the directory remembers it
         return principal
 
-    async def log_in(self, name: str, password: str, peer: str) -> Principal:
-        """The person whose name and password these are, in whichever directory. Raises as `identify` does."""
-        if not self._directories:
-            raise BadLogin(Result.BAD_PASSWORD, "no directory is configured")
-        return (await self._log_in(name, password, peer))[1]
-
     async def _log_in(self, name: str, password: str, peer: str) -> tuple[Searched, Principal]:
         *others, last = self._directories
         for directory in others:

@@ -54,10 +54,13 @@ def address(url: str) -> Address:
     parts = urlsplit(url)
     if parts.scheme not in PORTS or not parts.hostname or parts.path not in {"", "/"} or parts.query or parts.username:
         raise ValueError("expected a server as ldaps://host or ldaps://host:port")
-    port = PORTS[parts.scheme] if parts.port is None else parts.port
-    if not port:
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    if port == 0:
         raise ValueError("the port of this server is not from 1 to 65535")
-    return Address(parts.hostname, port, parts.scheme == "ldaps")
+    return Address(parts.hostname, port or PORTS[parts.scheme], parts.scheme == "ldaps")
 
 
 class Line:

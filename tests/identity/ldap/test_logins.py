@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
 import pytest
 
+from gateway.devcerts import Paths
+from gateway.identity.ldap.directory import LdapDirectory
+from gateway.identity.refused import BadLogin
 from gateway.settings import LdapGroups, LdapUsers
-from tests.identity.ldap.conftest import PEER, Directories, refused
-from tests.parts.slapd import GROUPS, PEOPLE, Slapd
+from tests.identity.ldap.conftest import PEER, Directories, refused, unavailable
+from tests.parts.slapd import ADMIN, FAILURES, GROUPS, PEOPLE, SERVICE, Slapd, entry, group, person
 
 
 async def test_a_person_gets_in_with_the_right_password_and_has_the_groups_of_the_directory(
@@ -85,3 +91,121 @@ async def test_groups_of_groups_count_where_asked_for_and_a_circle_ends(
     directory = directories.before(slapd, groups=groups)
     assert (await directory.log_in("dora", slapd.passwords["dora"], PEER)).groups == expected
     assert await directory.groups_of("dora") == expected
+
+
+async def test_group_names_with_marks_in_them_are_read_as_they_are(slapd: Slapd, directories: Directories) -> None:
+    """By the entry, and by the first step of a name in `memberOf` with its escapes."""
+    for attribute in (None, "memberOf"):
+        directory = directories.before(slapd, groups=LdapGroups(base=GROUPS, attribute=attribute))
+        principal = await directory.log_in("bob", slapd.passwords["bob"], PEER)
+        assert principal.groups == {"guests", "Ops, (EU) *"}
+
+
+async def test_posix_groups_list_people_by_their_subject(slapd: Slapd, directories: Directories) -> None:
+    directory = directories.before(slapd, groups=LdapGroups(base=GROUPS, filter="(memberUid={username})"))
+    assert (await directory.log_in("CAROL", slapd.passwords["carol"], PEER)).groups == {"posix"}
+
+
+@pytest.mark.parametrize("name", ["locked", "expired", "disabled", "reset"])
+async def test_an_account_that_is_not_to_be_used_is_refused_with_its_right_password(
+    slapd: Slapd, directories: Directories, name: str
+) -> None:
+    directory = directories.before(slapd)
+    assert await refused(directory, name, slapd.passwords[name]) == "refused_account"
+    if name != "reset":  # that a password is to be changed says nothing of whoever comes without one
+        with pytest.raises(BadLogin):
+            await directory.groups_of(name)
+
+
+async def test_a_name_that_two_people_have_lets_in_neither(slapd: Slapd, directories: Directories) -> None:
+    assert await refused(directories.before(slapd), "twice", slapd.passwords["twice"]) == "bad_password"
+
+
+async def test_the_administrator_and_the_gateways_own_account_are_no_people(
+    slapd: Slapd, directories: Directories
+) -> None:
+    directory = directories.before(slapd)
+    for name in (ADMIN, SERVICE, "admin", "gateway"):
+        assert await refused(directory, name, slapd.passwords.get(name, slapd.passwords[SERVICE])) == "bad_password"
+
+
+async def test_a_directory_that_locks_after_three_failures_locks_and_unlocks(
+    tmp_path: Path, certificates: Paths, directories: Directories
+) -> None:
+    """B086: three different wrong passwords lock, one that is shown a hundred times does not; then the right one is
+    refused, until the lock-out is over."""
+    slapd = Slapd(tmp_path, certificates)
+    try:
+        directory, right = directories.before(slapd), slapd.passwords["alice"]
+        for _ in range(100):
+            assert await refused(directory, "alice", "old") == "bad_password"
+        assert (await directory.log_in("alice", right, PEER)).subject == "alice"
+        for n in range(FAILURES):
+            await refused(directory, "bob", f"wrong-{n}")
+        assert await refused(directory, "bob", slapd.passwords["bob"]) == "refused_account"
+        async with asyncio.timeout(20):
+            while await _still_refused(directory, directories, "bob", slapd.passwords["bob"]):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+    finally:
+        slapd.stop()
+
+
+async def _still_refused(directory: LdapDirectory, directories: Directories, name: str, password: str) -> bool:
+    directories.steady.at += 60  # nothing is remembered for so long
+    try:
+        await directory.log_in(name, password, PEER)
+    except BadLogin:
+        return True
+    return False
+
+
+async def test_somebody_in_more_groups_than_a_server_gives_at_once_has_all_of_them(
+    tmp_path: Path, certificates: Paths, directories: Directories
+) -> None:
+    """The server stops at 50 entries in one answer, so they are asked for page by page."""
+    slapd = Slapd(tmp_path, certificates)
+    try:
+        slapd.add(
+            "".join(
+                entry(group(f"many-{n}"), "groupOfNames", cn=f"many-{n}", member=person("carol")) for n in range(45)
+            )
+        )
+        principal = await directories.before(slapd).log_in("carol", slapd.passwords["carol"], PEER)
+        assert len(principal.groups) == 45
+        assert principal.groups_known
+        slapd.add(
+            "".join(entry(group(f"more-{n}"), "groupOfNames", cn=f"more-{n}", member=person("dora")) for n in range(60))
+        )
+        principal = await directories.before(slapd).log_in("dora", slapd.passwords["dora"], PEER)
+        assert not principal.groups_known
+    finally:
+        slapd.stop()
+
+
+async def test_a_group_that_somebody_leaves_is_gone_when_the_memory_ends(
+    tmp_path: Path, certificates: Paths, directories: Directories
+) -> None:
+    slapd = Slapd(tmp_path, certificates)
+    try:
+        directory = directories.before(slapd)
+        assert "data-science" in (await directory.log_in("alice", slapd.passwords["alice"], PEER)).groups
+        assert "data-science" in await directory.groups_of("alice")
+        slapd.change(f"dn: {group('data-science')}\nchangetype: delete\n")
+        directories.steady.at += 300
+        assert "data-science" not in (await directory.log_in("alice", slapd.passwords["alice"], PEER)).groups
+        assert "data-science" not in await directory.groups_of("alice")
+    finally:
+        slapd.stop()
+
+
+async def test_groups_of_somebody_who_is_not_there_are_none(slapd: Slapd, directories: Directories) -> None:
+    directory = directories.before(slapd)
+    for subject in ("nobody", "*", "a*", "alice)(uid=*", ""):
+        assert await directory.groups_of(subject) == frozenset()
+
+
+async def test_without_an_account_people_are_found_where_anybody_may_read(
+    slapd: Slapd, directories: Directories
+) -> None:
+    """This server shows nothing to strangers, which is no answer about anybody."""
+    assert "50" in await unavailable(directories.before(slapd, bind=None), "alice", slapd.passwords["alice"])
