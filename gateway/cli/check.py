@@ -19,6 +19,7 @@ from gateway.fetch import Fetch
 from gateway.generation import Generation, Lasting, Source
 from gateway.identity.introspection import Introspector
 from gateway.identity.keys import KeySet
+from gateway.identity.ldap.directory import LdapDirectory
 from gateway.identity.throttle import Throttle
 from gateway.pools.backends import Backend, Pool
 from gateway.pools.readiness import Readiness, ask, ready_path
@@ -92,7 +93,7 @@ def _counts(source: Source) -> Iterator[str]:
         (len(pools), "pool"),
         (sum(len(pool.models) for pool in pools), "model"),
         (len(source.rules), "rule"),
-        (len(source.settings.oidc), "identity provider"),
+        (len(source.settings.oidc) + len(source.settings.ldap), "identity provider"),
     )
     for count, word in counts:
         yield f"{count} {word}{'' if count == 1 else 's'}"
@@ -129,6 +130,7 @@ async def _unreachable(made: Generation, fetch: Fetch) -> list[str]:
 
     questions = [
         *(_provider(issuer.jwks_uri or issuer.issuer, keys) for issuer, keys in made.identities.key_sets.items()),
+        *(_directory(one) for one in made.identities.directories.values()),
         *(_introspection(one) for one in made.identities.introspectors.values()),
         *(_backend(fetch, pool, backend) for pool in made.pools for backend in pool.backends),
     ]
@@ -140,6 +142,12 @@ async def _unreachable(made: Generation, fetch: Fetch) -> list[str]:
 async def _provider(source: str, keys: KeySet) -> list[str]:
     await keys.refresh()
     return [] if keys.ready else [f"identity provider {keys.name}: its signing keys cannot be had from {source}"]
+
+
+async def _directory(directory: LdapDirectory) -> list[str]:
+    why = await directory.look()
+    directory.close()
+    return [f"identity provider {directory.name}: it cannot be asked: {why}"] if why else []
 
 
 async def _introspection(introspector: Introspector) -> list[str]:

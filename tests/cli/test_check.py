@@ -22,6 +22,7 @@ from tests.config.conftest import make_pair
 from tests.health.servers import Server, deaf, serving
 from tests.parts.gateway import Config, Gateway, allow, oidc, pool
 from tests.parts.process import ROOT, free_port
+from tests.parts.slapd import Slapd
 
 Site = Callable[..., Gateway]
 
@@ -44,6 +45,17 @@ async def said(gateway: Gateway, capsys: pytest.CaptureFixture[str]) -> list[str
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith(("pool ", "identity provider "))]
     assert lines[0].startswith("identity provider corp: its signing keys cannot be had from http://127.0.0.1:")
     return lines[1:]
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_a_directory_is_asked_as_logins_would(
+    site: Site, slapd: Slapd, capsys: pytest.CaptureFixture[str], away: bool
+) -> None:
+    directory = slapd.config(**({"servers": [f"ldaps://127.0.0.1:{free_port()}"]} if away else {}))
+    gateway = site(pool("nim", ["m"], "http://127.0.0.1:9"), directories=[directory])
+    assert check.run(argparse.Namespace(config=gateway.config_file, root=None, online=True)) == 2  # others are away
+    said = [line for line in capsys.readouterr().err.splitlines() if "identity provider directory" in line]
+    assert said == (["identity provider directory: it cannot be asked: Connection refused"] if away else [])
 
 
 @pytest.mark.parametrize("command", ["check", "serve"])

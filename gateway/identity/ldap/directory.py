@@ -167,12 +167,19 @@ class LdapDirectory:
             raise GroupsUnknown(detail=f"too many groups in {self.name}")
         return answer.groups
 
+    async def look(self) -> str:
+        """Why it cannot be asked, "" where it can."""
+        try:
+            await self._ask(self._digests.of("look"), self._people.probe)
+        except IdentityUnavailable as error:
+            return error.detail.removeprefix(f"{self.name}: ")
+        return ""
+
     async def run(self) -> None:
         """Look whether it is there while nobody asks it; until cancelled."""
         while True:
             if not self._outage.ready or self._outage.silence(self._now()) >= LOOK:
-                with suppress(IdentityUnavailable):
-                    await self._ask(self._digests.of("look"), self._people.probe)
+                await self.look()
             await asyncio.sleep(LOOK if self._outage.ready else LOOK_FAILING)
 
     async def _counted(self, name: str, password: str, peer: str, *, last: bool) -> Principal | None:

@@ -267,4 +267,5 @@ def _cookie(result: Mapping[str, Any]) -> bytes:
 def _reason(error: BaseException) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate does not hold: {error.verify_message}"
-    return (str(error) or type(error).__name__)[:_REASON_LIMIT]
+    words = error.strerror if isinstance(error, OSError) else ""
+    return (words or str(error) or type(error).__name__)[:_REASON_LIMIT]
