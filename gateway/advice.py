@@ -21,6 +21,8 @@ def advice(settings: Settings, rules: Iterable[Rule]) -> Iterator[str]:
     yield from _unmatched(rules, names)
     yield from _unopened(rules, settings)
     yield from _unread(settings.policies)
+    if settings.mtls is not None and settings.listen.tls.client_ca is None:
+        yield "identity.mtls: nobody is known by a certificate until listen.tls.client_ca says who vouches for them"
 
 
 def _unmatched(rules: tuple[Rule, ...], names: list[str]) -> Iterator[str]:

@@ -16,6 +16,8 @@ from gateway.identity.dpop import Proofs, Seen
 from gateway.identity.introspection import Introspector
 from gateway.identity.keys import KeySet
 from gateway.identity.login import BasicIdentity
+from gateway.identity.mtls import PROVIDER as MTLS
+from gateway.identity.mtls import CertificateIdentity
 from gateway.identity.oidc import OidcBearer
 from gateway.identity.own import OwnTokens, logins
 from gateway.identity.possession import Possession
@@ -27,8 +29,8 @@ from gateway.providers import Around, Directories
 from gateway.seams import Identity
 from gateway.settings import OidcIssuer, Settings
 
-#: Names of providers that no entry of the configuration gives; policies may speak of those that are configured.
-API_KEYS, MTLS = "api_keys", "mtls"
+#: A provider that no entry of the configuration names; policies may speak of it where it is configured.
+API_KEYS = "api_keys"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +106,13 @@ def build(settings: Settings, around: Around, previous: Identities | None) -> Id
         possession=Possession(Proofs(seen, time.time, settings.listen.public_url)),
         opaque=_opaque(vouchers),
     )
-    asked: list[Identity] = [bearer, BasicIdentity(list(directories.values()), time.monotonic, around.count)]
-    challenges = [CHALLENGE, *([BASIC_CHALLENGE] if settings.ldap else [])]
     known: dict[str, Directory] = {directory.name: directory for directory in directories.values()}
+    asked: list[Identity] = [
+        bearer,
+        BasicIdentity(list(directories.values()), time.monotonic, around.count),
+        *_certificates(settings, around, known),
+    ]
+    challenges = [CHALLENGE, *([BASIC_CHALLENGE] if settings.ldap else [])]
     return Identities(
         first_of=FirstOf(asked, challenges),
         bearer=bearer,
@@ -119,6 +125,17 @@ def build(settings: Settings, around: Around, previous: Identities | None) -> Id
         browser_logins=tuple(providers.browser_logins(key_sets, around, known)),
         public_url=url,
     )
+
+
+def _certificates(settings: Settings, around: Around, known: Mapping[str, Directory]) -> list[CertificateIdentity]:
+    """Asked last: a certificate speaks for a caller who says nothing else. Raises `ValueError`."""
+    mtls = settings.mtls
+    if mtls is None:
+        return []
+    if mtls.groups_from is not None and mtls.groups_from not in known:
+        raise ValueError(f"identity.mtls: no directory is called '{mtls.groups_from}'")
+    groups = None if mtls.groups_from is None else known[mtls.groups_from]
+    return [CertificateIdentity(mtls, groups, time.time, time.monotonic, around.count)]
 
 
 _Vouchers = dict[OidcIssuer, OidcBearer | ActiveBearer]

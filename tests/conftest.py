@@ -17,13 +17,14 @@ from tests.parts.browser import Browser, StartBrowser
 from tests.parts.gateway import Config, Gateway, Rules, allow, oidc
 from tests.parts.llama import Llama
 from tests.parts.openid import OpenIdProvider
+from tests.parts.people import Authority
 from tests.parts.samba import Samba
 from tests.parts.slapd import Slapd
 from tests.parts.triton import Triton
 
 HERE = Path(__file__).parent
 #: A test that asks for one of these needs `make parts`.
-REAL = {"openid", "llama", "triton", "slapd", "samba", "start_browser"}
+REAL = {"openid", "openid_tls", "llama", "triton", "slapd", "samba", "start_browser"}
 
 # What else the machine does is not what is tested.
 settings.register_profile("suite", deadline=None)
@@ -54,6 +55,20 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Paths:
 def openid(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenIdProvider]:
     """The OpenID provider. Who rotates its keys or stops it starts one of his own."""
     provider = OpenIdProvider(tmp_path_factory.mktemp("openid"))
+    yield provider
+    provider.stop()
+
+
+@pytest.fixture(scope="session")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """Who vouches for callers' certificates."""
+    return Authority(tmp_path_factory.mktemp("people"))
+
+
+@pytest.fixture(scope="session")
+def openid_tls(tmp_path_factory: pytest.TempPathFactory, certificates: Paths) -> Iterator[OpenIdProvider]:
+    """The OpenID provider over TLS, to which clients may show certificates."""
+    provider = OpenIdProvider(tmp_path_factory.mktemp("openid-tls"), certificates=certificates)
     yield provider
     provider.stop()
 

@@ -116,6 +116,7 @@ class ActiveBearer:
 
     def _told(self, answer: Claims) -> Vouched:
         """From the provider's answer alone. One without `exp` says nothing of later than it is remembered."""
+        answer = _owned(answer)
         until = self._now() + self._positive
         expires = check_answer(answer, self._settings, self._now())
         expires = until if expires is None else expires
@@ -142,6 +143,16 @@ def _active(answer: Claims | None) -> Claims:
     if answer is None:
         raise BadToken(Result.INACTIVE, "it is not active")
     return answer
+
+
+def _owned(answer: Claims) -> Claims:
+    """A client that got a token for itself is its subject, as in signed tokens (RFC 9068 section 2.2).
+
+    Where nobody else is involved, providers name the client only (RFC 7662 section 2.2).
+    """
+    if "sub" in answer or "username" in answer or "client_id" not in answer:
+        return answer
+    return {**answer, "sub": answer["client_id"]}
 
 
 def _check_type(answer: Claims, bound: Confirmation | None) -> None:

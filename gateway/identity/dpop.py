@@ -78,7 +78,7 @@ class Proofs:
     def __init__(self, seen: Seen, now: Callable[[], float], public_url: str | None = None) -> None:
         self._seen = seen
         self._now = now
-        self._base = public_url
+        self._base = None if public_url is None else public_url.rstrip("/")
 
     def check(self, call: Call, token: str, thumb: str) -> None:
         """The call proves that its sender holds the key with this thumbprint (RFC 9449 section 4.3).

@@ -85,6 +85,18 @@ class BadDpopToken(BadProof):
     error = "invalid_token"
 
 
+class BadCertificate(Unidentified):
+    """A client certificate that was verified, but names nobody here. `text` as in `BadToken`."""
+
+    def __init__(self, reason: Result, text: str, detail: str = "") -> None:
+        super().__init__(
+            f"The client certificate is not accepted: {text}.",
+            detail=detail or reason.value,
+            headers=((b"www-authenticate", CHALLENGE),),
+        )
+        self.reason = reason
+
+
 class BadLogin(Unidentified):
     """A name and password that do not hold. Always the same words: nobody learns which of the two is wrong."""
 

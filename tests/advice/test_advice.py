@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,13 @@ def test_a_policy_that_is_not_read_is_named(tmp_path: Path, name: str) -> None:
 
     assert name.partition("/")[0] in said
     assert "not read" in said
+
+
+def test_certificates_that_nobody_asks_for_are_pointed_out(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").touch()
+    without = replace(configured(tmp_path, "m"), mtls=settings.Mtls())
+    tls = replace(without.listen.tls, client_ca=Path("ca"))
+    asked = replace(without, listen=replace(without.listen, tls=tls))
+
+    assert [line.split(":")[0] for line in advice(without, [rule("m")])] == ["identity.mtls"]
+    assert list(advice(asked, [rule("m")])) == []

@@ -34,17 +34,18 @@ def thumb(signer: Signer) -> str:
 
 
 class Prover:
-    """A client with a key, which knows its token. `now` are the UNIX seconds of its clock."""
+    """A client with a key, which knows its token. `now` are the UNIX seconds of its clock, `url` what it calls."""
 
-    def __init__(self, signer: Signer, token: str, now: float) -> None:
+    def __init__(self, signer: Signer, token: str, now: float, url: str = URL) -> None:
         self.signer = signer
         self.token = token
         self.now = now
+        self.url = url
 
     def claims(self, **more: object) -> Json:
         """What a good proof says; a value of `...` leaves a name out."""
         ath = b64(hashlib.sha256(self.token.encode()).digest())
-        full: Json = {"jti": f"proof-{next(_serial)}", "htm": "POST", "htu": URL, "iat": self.now, "ath": ath}
+        full: Json = {"jti": f"proof-{next(_serial)}", "htm": "POST", "htu": self.url, "iat": self.now, "ath": ath}
         return {k: v for k, v in (full | more).items() if v is not ...}
 
     def header(self, **more: object) -> Json:
@@ -87,7 +88,7 @@ def written(name: str, text: str) -> Forge:
 
 def of_another(kind: str) -> Forge:
     """Well made, with a key that the token is not bound to."""
-    return lambda prover: Prover(ec_signer(f"another {kind}"), prover.token, prover.now).proof()
+    return lambda prover: Prover(ec_signer(f"another {kind}"), prover.token, prover.now, prover.url).proof()
 
 
 def _private(prover: Prover) -> str:
@@ -101,7 +102,7 @@ def _signed_by_another(prover: Prover) -> str:
 
 
 def _of_another_token(prover: Prover) -> str:
-    return Prover(prover.signer, prover.token + "x", prover.now).proof()
+    return Prover(prover.signer, prover.token + "x", prover.now, prover.url).proof()
 
 
 def _by_secret(prover: Prover) -> str:
@@ -116,7 +117,7 @@ def _jwk(**members: object) -> Forge:
 
 def _weak(prover: Prover) -> str:
     weak = Signer("weak", "RS256", rsa.generate_private_key(65537, 1024))  # noqa: S505  it is the point
-    return Prover(weak, prover.token, prover.now).proof()
+    return Prover(weak, prover.token, prover.now, prover.url).proof()
 
 
 def _cut(prover: Prover) -> str:

@@ -102,6 +102,14 @@ async def test_an_opaque_token_is_whose_its_provider_says(asking: Asking) -> Non
     assert question["authorization"] == "Basic " + base64.b64encode(b"gateway:s3").decode()
 
 
+async def test_a_client_that_got_a_token_for_itself_is_its_subject(asking: Asking) -> None:
+    """As in signed tokens; but not where somebody else is named in whatever way, nor by a name that is none."""
+    assert (await asking.identify(asking.says("a", sub=..., client_id="batch"))).subject == "batch"
+    for says in ({"username": "alice"}, {"sub": None}, {"client_id": 7}, {"client_id": ""}):
+        token = asking.says(f"token-{says}"[:20].encode().hex(), **({"sub": ..., "client_id": "batch"} | says))
+        assert await asking.refused(token) == "bad_claims"
+
+
 async def test_claims_are_read_as_those_of_signed_tokens_are(asking: Asking) -> None:
     asking.rebuild(claims=Claims(("username",), ("realm", "roles")), group_prefix="kc:", groups_allowed=("kc:*",))
     await asking.ask()

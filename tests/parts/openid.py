@@ -14,12 +14,15 @@ import shutil
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from email.message import Message
 from http.cookiejar import CookieJar
 from pathlib import Path
 from typing import IO, Any
 
+from gateway.devcerts import Paths
+from tests.parts.client import trusting
+from tests.parts.people import Certificate
 from tests.parts.process import PARTS, ServerProcess, free_port, node_folder
 
 AUDIENCE = "nim-gateway"
@@ -47,15 +50,32 @@ class _Stay(urllib.request.HTTPRedirectHandler):
 
 
 class OpenIdProvider:
-    """A provider that runs on loopback until `stop`. `backs`: where browsers of the client `pages` may come back to."""
+    """A provider that runs on loopback until `stop`; over TLS with `certificates`.
 
-    def __init__(self, folder: Path, port: int | None = None, *, backs: Sequence[str] = ()) -> None:
+    `backs`: where browsers of the client `pages` may come back to. `client_key`: public key (JWK) of the client that
+    asks about tokens with a key.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        port: int | None = None,
+        *,
+        backs: Sequence[str] = (),
+        certificates: Paths | None = None,
+        client_key: Mapping[str, Any] | None = None,
+    ) -> None:
         self.port = port or free_port()
-        self.issuer = f"http://127.0.0.1:{self.port}"
+        self.issuer = f"{'https' if certificates else 'http'}://127.0.0.1:{self.port}"
         self._secret = secrets.token_hex(16)
+        self._ca = certificates.ca if certificates else None
         environment = {"PORT": str(self.port), "CLIENT_SECRET": self._secret, "NODE_NO_WARNINGS": "1"}
         if backs:
             environment["LOGIN_BACKS"] = " ".join(backs)
+        if certificates is not None:
+            environment |= {"TLS_CERT": str(certificates.certificate), "TLS_KEY": str(certificates.key)}
+        if client_key is not None:
+            environment["CLIENT_JWK"] = json.dumps(client_key)
         shutil.copy(SCRIPT, PARTS / "oidc" / SCRIPT.name)  # beside its packages: that is where node looks for them
         command: list[str | Path] = [node_folder() / "bin" / "node", PARTS / "oidc" / SCRIPT.name]
         self.process = ServerProcess(command, folder, name=f"openid-{self.port}", env=environment)
@@ -69,11 +89,23 @@ class OpenIdProvider:
         """Of its clients."""
         return self._secret
 
-    def service_token(self, kind: str = "RS256") -> str:
-        """An access token of the client `service`, group `services` (RFC 6749 §4.4)."""
-        form = {"grant_type": "client_credentials", "scope": "infer", "resource": RESOURCES[kind]}
-        basic = base64.b64encode(f"service:{self._secret}".encode()).decode()
-        return str(self._token(form, {"Authorization": f"Basic {basic}"})["access_token"])
+    def service_token(
+        self, kind: str = "RS256", client: str = "service", proof: str | None = None, shows: Certificate | None = None
+    ) -> str:
+        """An access token of the client `service`, group `services` (RFC 6749 §4.4). `client`: or of `certified`, who
+        `shows` a certificate, or of `proving`, who sends a `proof` with a key; the token is bound to that."""
+        form = {"grant_type": "client_credentials", "scope": "infer"}
+        if kind in RESOURCES:
+            form["resource"] = RESOURCES[kind]
+        headers = self._basic(client) | ({} if proof is None else {"DPoP": proof})
+        return str(self._token(form, headers, shows)["access_token"])
+
+    def revoke(self, token: str) -> None:
+        """RFC 7009."""
+        self._json(f"{self.issuer}/token/revocation", {"token": token}, self._basic("service"))
+
+    def _basic(self, client: str) -> dict[str, str]:
+        return {"Authorization": "Basic " + base64.b64encode(f"{client}:{self._secret}".encode()).decode()}
 
     def user_token(self, user: str, kind: str = "RS256") -> str:
         """An access token of `alice`, `bob` or `carol` through a real login: code flow with PKCE (RFC 7636)."""
@@ -142,14 +174,24 @@ class OpenIdProvider:
             return False
         return True
 
-    def _json(self, url: str, form: dict[str, str] | None = None, headers: dict[str, str] | None = None) -> Any:
+    def _json(
+        self,
+        url: str,
+        form: dict[str, str] | None = None,
+        headers: dict[str, str] | None = None,
+        shows: Certificate | None = None,
+    ) -> Any:
         data = urllib.parse.urlencode(form).encode() if form else None
         request = urllib.request.Request(url, data, headers or {})  # noqa: S310  always the address above
-        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
-            return json.load(answer)
+        context = None if self._ca is None else trusting(self._ca)
+        if context is not None and shows is not None:
+            shows.show(context)
+        with urllib.request.urlopen(request, timeout=10, context=context) as answer:  # noqa: S310
+            text = answer.read()
+            return json.loads(text) if text else None
 
-    def _token(self, form: dict[str, str], headers: dict[str, str]) -> dict[str, Any]:
-        answer: dict[str, Any] = self._json(f"{self.issuer}/token", form, headers)
+    def _token(self, form: dict[str, str], headers: dict[str, str], shows: Certificate | None = None) -> dict[str, Any]:
+        answer: dict[str, Any] = self._json(f"{self.issuer}/token", form, headers, shows)
         return answer
 
     def _login(self, url: str) -> str:

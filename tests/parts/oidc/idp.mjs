@@ -1,6 +1,7 @@
 // An OpenID provider for the tests: panva's certified oidc-provider with users, clients and resources of ours.
 //
-// Environment: PORT; for TLS also TLS_CERT and TLS_KEY. Standard paths are the library's; ours stand under /test/:
+// Environment: PORT; for TLS, where clients may show certificates, also TLS_CERT and TLS_KEY; CLIENT_JWK, the public key of the
+// client that asks about tokens with a key. Standard paths are the library's; ours stand under /test/:
 //   POST /test/rotate        new signing keys, the old ones stay published behind them
 //   POST /test/rotate?drop=1 new signing keys, the old ones are gone at once
 //   POST /test/ttl?s=N       life of the access tokens issued from now on, in seconds
@@ -12,11 +13,11 @@
 import { createServer } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { readFileSync } from 'node:fs';
-import { generateKeyPairSync, randomBytes } from 'node:crypto';
+import { generateKeyPairSync, randomBytes, X509Certificate } from 'node:crypto';
 import Provider, { errors } from 'oidc-provider';
 
 const port = Number(process.env.PORT);
-const tls = process.env.TLS_CERT ? { cert: readFileSync(process.env.TLS_CERT), key: readFileSync(process.env.TLS_KEY) } : null;
+const tls = process.env.TLS_CERT ? { cert: readFileSync(process.env.TLS_CERT), key: readFileSync(process.env.TLS_KEY), requestCert: true, rejectUnauthorized: false } : null;
 const issuer = `${tls ? 'https' : 'http'}://127.0.0.1:${port}`;
 
 const GROUPS = { alice: ['data-science', 'llm-users'], bob: ['guests'], carol: [] };
@@ -32,6 +33,8 @@ const RESOURCES = {
 const secret = process.env.CLIENT_SECRET ?? randomBytes(16).toString('hex');
 const CLIENTS = [
   { client_id: 'service', client_secret: secret, grant_types: ['client_credentials'], redirect_uris: [], response_types: [] },
+  { client_id: 'certified', client_secret: secret, grant_types: ['client_credentials'], redirect_uris: [], response_types: [], tls_client_certificate_bound_access_tokens: true },
+  { client_id: 'proving', client_secret: secret, grant_types: ['client_credentials'], redirect_uris: [], response_types: [], dpop_bound_access_tokens: true },
   {
     client_id: 'app', token_endpoint_auth_method: 'none', application_type: 'native',
     grant_types: ['authorization_code', 'refresh_token'], response_types: ['code'], redirect_uris: ['http://127.0.0.1:9/back'],
@@ -42,6 +45,10 @@ const CLIENTS = [
   },
   { client_id: 'pages', client_secret: secret, redirect_uris: (process.env.LOGIN_BACKS ?? 'https://localhost/back').split(' ') },
   { client_id: 'introspector', client_secret: secret, grant_types: [], redirect_uris: [], response_types: [] },
+  ...(process.env.CLIENT_JWK ? [{
+    client_id: 'introspector-with-key', token_endpoint_auth_method: 'private_key_jwt', jwks: { keys: [JSON.parse(process.env.CLIENT_JWK)] },
+    grant_types: [], redirect_uris: [], response_types: [],
+  }] : []),
 ];
 
 let lifetime = 600;
@@ -98,6 +105,12 @@ async function loginOf(request, hint) {
   return form.get('stop') ? { error: 'access_denied', error_description: 'the user stopped' } : { login: { accountId: form.get('user') } };
 }
 
+// The certificate a client showed, in PEM: it need not be anybody's who is known here.
+function certificateOf(ctx) {
+  const shown = ctx.socket.getPeerCertificate?.();
+  return shown?.raw ? new X509Certificate(shown.raw).toString() : undefined;
+}
+
 function build(keys) {
   const provider = new Provider(issuer, {
     adapter: Shelf,
@@ -112,6 +125,8 @@ function build(keys) {
       deviceFlow: { enabled: true },
       introspection: { enabled: true, allowedPolicy: () => true },
       revocation: { enabled: true },
+      dPoP: { enabled: true },
+      mTLS: { enabled: true, certificateBoundAccessTokens: true, getCertificate: certificateOf },
       resourceIndicators: {
         enabled: true,
         defaultResource: () => undefined,
