@@ -17,6 +17,7 @@ _EXAMPLES = """examples:
   nim-gateway demo
   nim-gateway check --config config/gateway.yaml
   nim-gateway serve --config config/gateway.yaml
+  nim-gateway key create --owner batch --groups data-science
 """
 
 # Each command is a module with `add_arguments(parser)` and `run(args) -> exit code`, imported when it is asked for,
@@ -25,6 +26,7 @@ _COMMANDS = {
     "serve": ("gateway.cli.serve", "run the gateway"),
     "check": ("gateway.cli.check", "check configuration, policies and certificates"),
     "login": ("gateway.cli.login", "get a token from a gateway or an OpenID provider"),
+    "key": ("gateway.cli.key", "make, list and revoke API keys"),
     "simulate": ("gateway.simulate", "run a simulated NIM, Triton or identity provider"),
     "demo": ("gateway.demo", "run the gateway in front of simulated parts, ready to be called"),
 }

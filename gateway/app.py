@@ -184,6 +184,7 @@ class Gateway:
                 if (age := keys.age()) is not None
             },
             standings=self._standings,
+            api_keys=lambda: self._now.source.listed.keys,
             certificates=self._certificate_expiries,
             connections=self._door.states,
             places=lambda: self._door.listener.places,

@@ -6,11 +6,11 @@ Knows: constructors. Must not know: sockets, signals, when files change.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gateway import identities, tls
 from gateway.accounting.tallies import Tallies
@@ -21,6 +21,8 @@ from gateway.config.mistakes import Mistake, Mistakes
 from gateway.config.watch import UNKNOWN, Content, contents
 from gateway.fetch import Fetch
 from gateway.identities import Identities
+from gateway.identity.listed import Listed
+from gateway.identity.listed import read as read_listed
 from gateway.identity.own import logins
 from gateway.identity.throttle import Throttle
 from gateway.pipeline import Pipeline
@@ -34,6 +36,8 @@ from gateway.seams import Pages, Wire
 from gateway.settings import ClientTls, Settings
 from gateway.startup import buildable
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -44,6 +48,7 @@ class Source:
 
     settings: Settings
     rules: tuple[Rule, ...]
+    listed: Listed
     files: Mapping[Path, Content]
 
 
@@ -60,31 +65,39 @@ def look(path: Path, root: Path | None, known: Mapping[Path, Content] | None = N
 
 
 def read(path: Path, root: Path | None, seen: Mapping[Path, Content] | None = None) -> Source:
-    """Read configuration and policies, whose files held what was `seen`, or is seen now, before they are read.
+    """Read configuration, policies and lists, whose files held what was `seen`, or is seen now, before they are read.
 
-    Blocks. Raises `mistakes.Mistakes` with all there are in both.
+    Blocks. Raises `mistakes.Mistakes` with all there are in them.
     """
     seen = look(path, root) if seen is None else seen
-    settings, rules = _read(path, root)
+    settings, rules, listed = _read(path, root)
     files = {file: content if content == seen[file] else UNKNOWN for file, content in contents(seen).items()}
-    return Source(settings, rules, files)
+    return Source(settings, rules, listed, files)
 
 
-def _read(path: Path, root: Path | None) -> tuple[Settings, tuple[Rule, ...]]:
+def _read(path: Path, root: Path | None) -> tuple[Settings, tuple[Rule, ...], Listed]:
     try:
         loaded = config.load(path, root)
     except Mistakes as error:
         # The only folder a configuration depends on is that of the policies: what is wrong there is said along with it.
         folders = [file for file in error.files if file.is_dir()]
         raise Mistakes((*error.mistakes, *chain.from_iterable(map(_policy_mistakes, folders))), error.files) from None
-    settings = loaded.settings
+    settings, found = loaded.settings, list[Mistake]()
+    providers = identities.names(settings)
+    rules: tuple[Rule, ...] = _noted(found, lambda: policyfile.load(settings.policies), ())
+    listed = _noted(found, lambda: read_listed(settings, providers), Listed())
+    if found := [*found, *_strangers(rules, providers)]:
+        raise Mistakes(found, loaded.files)
+    return settings, rules, listed
+
+
+def _noted(found: list[Mistake], load: Callable[[], T], otherwise: T) -> T:
+    """What `load` gives; `otherwise` where it finds mistakes, which are noted."""
     try:
-        rules = policyfile.load(settings.policies)
+        return load()
     except Mistakes as error:
-        raise Mistakes(error.mistakes, loaded.files) from None
-    if strangers := list(_strangers(rules, settings)):
-        raise Mistakes(strangers, loaded.files)
-    return settings, rules
+        found += error.mistakes
+        return otherwise
 
 
 def _policy_mistakes(folder: Path) -> tuple[Mistake, ...]:
@@ -95,9 +108,8 @@ def _policy_mistakes(folder: Path) -> tuple[Mistake, ...]:
     return ()
 
 
-def _strangers(rules: Iterable[Rule], settings: Settings) -> Iterator[Mistake]:
+def _strangers(rules: Iterable[Rule], known: Set[str]) -> Iterator[Mistake]:
     """Issuers that no provider has: a rule that denies by a misspelt name would deny nobody."""
-    known = identities.names(settings)
     for rule in rules:
         for name in sorted(rule.issuers - known):
             text = f"rule {rule.id}: no identity provider is called {name!r}; there is {', '.join(sorted(known))}"
@@ -191,8 +203,9 @@ def build(source: Source, lasting: Lasting, previous: Generation | None) -> Gene
 def _build(source: Source, lasting: Lasting, previous: Generation | None) -> Generation:
     settings = source.settings
     pools = build_pools(settings.pools, previous.pools if previous else None, _client_context)
-    around = Around(lasting.fetch, lasting.tallies.authenticated, lasting.throttle, lasting.spawn)
-    asked = identities.build(settings, around, previous.identities if previous else None)
+    tallies = lasting.tallies
+    around = Around(lasting.fetch, tallies.authenticated, tallies.key_used, lasting.throttle, lasting.spawn)
+    asked = identities.build(settings, source.listed, around, previous.identities if previous else None)
     policy = Policy(source.rules, hide_models=settings.hide_models)
     pipeline = Pipeline(
         resolver=HttpResolver(pools, policy.may, settings.listen.max_body, lasting.ready),
@@ -201,7 +214,7 @@ def _build(source: Source, lasting: Lasting, previous: Generation | None) -> Gen
         admission=lasting.admission,
         wires=lasting.wires,
         account=lasting.account,
-        tallies=lasting.tallies,
+        tallies=tallies,
         timeouts=settings.limits.timeouts,
         pages=lasting.pages if logins(settings) else None,
     )

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from gateway import providers, tls
 from gateway.identity import FirstOf
 from gateway.identity.active import ActiveBearer
+from gateway.identity.apikey import PROVIDER as API_KEYS
+from gateway.identity.apikey import ApiKeys
 from gateway.identity.dpop import Proofs, Seen
 from gateway.identity.introspection import Introspector
 from gateway.identity.keys import KeySet
+from gateway.identity.listed import Listed
 from gateway.identity.login import BasicIdentity
 from gateway.identity.mtls import PROVIDER as MTLS
 from gateway.identity.mtls import CertificateIdentity
@@ -23,14 +26,13 @@ from gateway.identity.own import OwnTokens, logins
 from gateway.identity.possession import Possession
 from gateway.identity.providers import BrowserLogin, Directory, Provider, Standing
 from gateway.identity.refused import BASIC_CHALLENGE, CHALLENGE
+from gateway.identity.supplied import Groups, GroupsSupplied, OpaqueGroupsSupplied
 from gateway.identity.tokens import BearerIdentity
+from gateway.identity.vouching import Opaque, Voucher
 from gateway.portal.address import public_url
 from gateway.providers import Around, Directories
 from gateway.seams import Identity
 from gateway.settings import OidcIssuer, Settings
-
-#: A provider that no entry of the configuration names; policies may speak of it where it is configured.
-API_KEYS = "api_keys"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ def names(settings: Settings) -> set[str]:
     return configured | {name for name, part in more if part is not None}
 
 
-def build(settings: Settings, around: Around, previous: Identities | None) -> Identities:
+def build(settings: Settings, listed: Listed, around: Around, previous: Identities | None) -> Identities:
     """The identities of the next generation. Leaves `previous` alone. Raises `ValueError`, `TlsError` or `OSError`."""
     key_sets = providers.key_sets(settings, around, previous.key_sets if previous else {})
     introspectors = providers.introspectors(settings, around)
@@ -99,22 +101,24 @@ def build(settings: Settings, around: Around, previous: Identities | None) -> Id
     own = providers.own_tokens(settings, url)
     seen = previous.seen if previous else Seen()
     vouchers = _vouchers(settings, key_sets, introspectors)
+    by_name = {directory.name: directory for directory in directories.values()}
     bearer = BearerIdentity(
-        [*vouchers.values(), *([] if own is None else [own])],
+        [*(_supplied(issuer, one, by_name) for issuer, one in vouchers.items()), *([] if own is None else [own])],
         time.time,
         around.count,
         possession=Possession(Proofs(seen, time.time, settings.listen.public_url)),
-        opaque=_opaque(vouchers),
+        opaque=_opaque(vouchers, by_name),
     )
-    known: dict[str, Directory] = {directory.name: directory for directory in directories.values()}
     asked: list[Identity] = [
         bearer,
         BasicIdentity(list(directories.values()), time.monotonic, around.count),
-        *_certificates(settings, around, known),
+        *_certificates(settings, around, by_name),
     ]
+    if settings.api_keys is not None:
+        asked.insert(0, ApiKeys(listed.keys, time.time, around.count, around.key_used))
     challenges = [CHALLENGE, *([BASIC_CHALLENGE] if settings.ldap else [])]
     return Identities(
-        first_of=FirstOf(asked, challenges),
+        first_of=FirstOf(asked, challenges, listed.revoked, around.count),
         bearer=bearer,
         key_sets=key_sets,
         directories=directories,
@@ -122,7 +126,7 @@ def build(settings: Settings, around: Around, previous: Identities | None) -> Id
         providers=(*vouchers.values(), *directories.values()),
         seen=seen,
         own=own,
-        browser_logins=tuple(providers.browser_logins(key_sets, around, known)),
+        browser_logins=tuple(providers.browser_logins(key_sets, around, by_name)),
         public_url=url,
     )
 
@@ -155,9 +159,15 @@ def _vouchers(
     return made
 
 
-def _opaque(vouchers: _Vouchers) -> ActiveBearer | None:
+def _supplied(issuer: OidcIssuer, voucher: Voucher, directories: Mapping[str, Groups]) -> Voucher:
+    """With the groups of a directory, where the issuer's settings say so."""
+    return GroupsSupplied(voucher, directories[issuer.groups_from], time.time) if issuer.groups_from else voucher
+
+
+def _opaque(vouchers: _Vouchers, directories: Mapping[str, Groups]) -> Opaque | None:
     """The one provider that is asked about tokens that say nothing of themselves."""
     for issuer, one in vouchers.items():
         if issuer.verify == "introspect" and isinstance(one, ActiveBearer):
-            return one
+            source = issuer.groups_from
+            return OpaqueGroupsSupplied(one, directories[source], time.time) if source else one
     return None

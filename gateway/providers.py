@@ -29,10 +29,12 @@ from gateway.settings import ClientTls, Ldap, OidcIssuer, Settings
 @dataclass(frozen=True, slots=True)
 class Around:
     """What identities need of the running gateway. `count` gets a provider's name and a `Result` for each credential
-    that was looked at; `spawn` starts a task that has a parent."""
+    that was looked at, `key_used` the id of an API key that held, and when (UNIX seconds); `spawn` starts a task that
+    has a parent."""
 
     fetch: Fetch
     count: Callable[[str, str], None]
+    key_used: Callable[[str, float], None]
     throttle: Throttle
     spawn: Callable[[Coroutine[Any, Any, None]], object]
 

@@ -114,6 +114,8 @@ def _facts(outcome: Outcome) -> bytes:
     facts = {
         "subject": printable(principal.subject) if principal else None,
         "issuer": principal.issuer if principal else None,
+        "provider": principal.provider if principal else None,
+        "credential": printable(principal.credential) if principal and principal.credential else None,
         "groups_used": tuple(map(printable, grant.groups_used)) if grant else (),
         "client": printable(principal.client) if principal and principal.client else None,
         "peer": call.peer,

@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 
 from gateway import __version__
 from gateway.accounting.tallies import CallSeries, Tallies
+from gateway.identity.apikey import ApiKey
 from gateway.identity.providers import Standing
 from gateway.pools.backends import Pool
 
@@ -30,6 +31,7 @@ class Sources:
     in_flight: Callable[[], Mapping[str, int]]
     jwks_ages: Callable[[], Mapping[str, float]]
     standings: Callable[[], Sequence[Standing]]
+    api_keys: Callable[[], Sequence[ApiKey]]
     certificates: Callable[[], Mapping[str, float]]
     connections: Callable[[], Mapping[str, int]]
     places: Callable[[], int]
@@ -54,6 +56,7 @@ class GatewayCollector(Collector):
         yield from _backends(self._sources)
         yield from _state(self._sources)
         yield from _providers(self._sources)
+        yield from _api_keys(self._sources)
         yield from _doors(self._sources)
 
 
@@ -205,6 +208,19 @@ def _providers(sources: Sources) -> Iterator[Metric]:
         outage.add_metric((one.provider,), one.outage)
         bound.add_metric((one.provider,), one.bound)
     yield from (ready, outage, bound)
+
+
+def _api_keys(sources: Sources) -> Iterator[Metric]:
+    """Only those that are configured now, by their ids."""
+    used = GaugeMetricFamily(
+        "gateway_api_key_last_used_timestamp_seconds", "When it last held, since the start.", labels=("key",)
+    )
+    expiry = GaugeMetricFamily("gateway_api_key_expiry_timestamp_seconds", "When it ends.", labels=("key",))
+    for key in sources.api_keys():
+        expiry.add_metric((key.id,), key.expires)
+        if (at := sources.tallies.keys_used.get(key.id)) is not None:
+            used.add_metric((key.id,), at)
+    yield from (used, expiry)
 
 
 def _doors(sources: Sources) -> Iterator[Metric]:

@@ -68,6 +68,7 @@ class Tallies:
         self.throttled_logins: defaultdict[tuple[str, str], int] = defaultdict(int)
         self.retries: defaultdict[tuple[str, str], int] = defaultdict(int)
         self.reloads: defaultdict[str, int] = defaultdict(int)
+        self.keys_used: dict[str, float] = {}
         self.unsolicited: defaultdict[tuple[str, str], int] = defaultdict(int)
         self.audit_lost = 0
 
@@ -82,6 +83,10 @@ class Tallies:
     def throttled_login(self, provider: str, scope: str) -> None:
         """A login was refused unasked, because too many of its `scope` had failed."""
         self.throttled_logins[(provider, scope)] += 1
+
+    def key_used(self, key_id: str, at: float) -> None:
+        """An API key held, at this UNIX time."""
+        self.keys_used[key_id] = at
 
     def series(self, pool: str, model: str, operation: str) -> CallSeries:
         """The series of one (pool, model, operation); empty strings where a call stopped before it was known."""

@@ -1,4 +1,4 @@
-"""What must hold between the settings for asking providers about tokens.
+"""What must hold between the settings for asking providers about tokens and keys.
 
 Knows: how a client proves who it is, who may be sent a token. Must not know: other settings, how anything is built.
 """
@@ -46,3 +46,11 @@ def _of(provider: Part, asking: Part) -> Iterator[Finding]:
             url(provider["issuer"].text)
         except ValueError:
             yield Finding(asking.path, "an issuer that is no URL needs an introspection endpoint")
+
+
+def discovery_tokens(file: Part) -> Iterator[Finding]:
+    """A token of the gateway's own must not go over the net for everybody to take."""
+    for provider in file["identity"]["oidc"]:
+        token, source = provider["discovery_token"], provider["jwks_uri"].text or provider["issuer"].text
+        if token.value and source.startswith("http://") and not is_loopback(source):
+            yield Finding(token.path, "this token would be sent without TLS; use https://")

@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from gateway.config.askingchecks import introspection
+from gateway.config.askingchecks import discovery_tokens, introspection
+from gateway.config.groupchecks import groups_from
 from gateway.config.ldapchecks import directories
 from gateway.config.part import Finding, Part
 from gateway.config.units import SIZES, duration, is_loopback, same_place, size, url
@@ -254,7 +255,9 @@ CHECKS: Final[tuple[Callable[[Part], Iterator[Finding]], ...]] = (
     _prefixes,
     _sources_of_keys,
     directories,
+    groups_from,
     introspection,
+    discovery_tokens,
     _logins,
     _group_patterns,
     _backend_tls,

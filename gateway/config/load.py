@@ -19,8 +19,7 @@ from gateway.config import shape
 from gateway.config.part import Finding, Part
 from gateway.config.secrets import filled
 from gateway.config.typed import validate
-from gateway.config.yamlfile import Document, Mistake, Mistakes, read
-from gateway.config.yamltext import LARGEST
+from gateway.config.yamlfile import Document, Mistake, Mistakes, read_file
 
 T = TypeVar("T")
 
@@ -41,7 +40,7 @@ def load(path: Path, root: Path | None, *, environment: Mapping[str, str] | None
     base = Path.cwd() if root is None else root.absolute()
     environment = os.environ if environment is None else environment  # noqa: TID251  this is the configuration
     try:
-        document = read(_bytes(path), str(path))
+        document = read_file(path)
     except Mistakes as error:
         raise Mistakes(error.mistakes, [path.absolute()]) from None
     fill = filled(document, environment, base)
@@ -63,14 +62,6 @@ def load(path: Path, root: Path | None, *, environment: Mapping[str, str] | None
     if found:
         raise Mistakes(found, files)
     return Loaded(_settings(written, base), files)
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(LARGEST + 1)  # one more than `read` takes
-    except OSError as error:
-        raise Mistakes([Mistake(str(path), 1, 1, f"cannot be read: {error.strerror}")]) from None
 
 
 def _mistakes(document: Document, findings: Iterable[Finding]) -> list[Mistake]:

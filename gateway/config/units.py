@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +23,7 @@ SIZE: Final = re.compile(r"([0-9]{1,9})(KiB|MiB|GiB)")
 TIME: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h)")
 LARGEST_SIZE: Final = 1024**4  # a tebibyte; beyond it a size is a slip of the hand
 LONGEST_TIME: Final = 10 * 365 * 24 * 3600.0  # ten years, likewise
+INSTANT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 
 HOST: Final = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})(?:\.[A-Za-z0-9_-]{1,63})*\.?")
 URL: Final = re.compile(
@@ -69,6 +71,16 @@ def wait(value: Any) -> float:
     if seconds < 0.001:
         raise ValueError("this time must be at least 1ms")
     return seconds
+
+
+def instant(value: Any) -> float:
+    """UNIX seconds, from a time in UTC such as `2026-01-31T12:00:00Z` (RFC 3339 section 5.6)."""
+    try:
+        if isinstance(value, str) and INSTANT.fullmatch(value):
+            return datetime.fromisoformat(value).timestamp()
+    except ValueError:
+        pass
+    raise ValueError("expected a time in UTC, such as 2026-01-31T12:00:00Z")
 
 
 def whole(least: int, most: int) -> Callable[[Any], int]:

@@ -10,7 +10,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from gateway.config.units import Network, Written, duration, host, matching, network, path, size, url, wait, whole
+from gateway.config.units import (
+    Network,
+    Written,
+    duration,
+    host,
+    instant,
+    matching,
+    network,
+    path,
+    size,
+    url,
+    wait,
+    whole,
+)
 
 #: The rule sets of the route tables; `BY_POOL` are those with paths that name no model, so the pool must be plain.
 PROTOCOLS: Final = (
@@ -29,6 +42,7 @@ BALANCES: Final = ("round_robin", "least_connections")
 SIGNATURES: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 
 CLAIM_STEPS: Final = 8  # a claim lies one or two levels deep
+LONGEST_LABEL: Final = 512  # characters; what a token's claim may have
 NOT_BUILT: Final = "not built yet; take this setting out"
 OWN_HEADERS: Final = frozenset(  # RFC 9110 §7.6.1 and framing: the connection to the backend decides on these
     {"connection", "content-length", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
@@ -107,6 +121,16 @@ def ldap_filter(value: Any) -> str:
     return value
 
 
+def label(value: Any) -> str:
+    """A name that is compared with what callers show: exactly, so that a space too many must not be overlooked."""
+    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_LABEL or not value.isprintable():
+        quote = "; put it in quotes" if isinstance(value, int | float) else ""
+        raise ValueError(f"expected a name: text in one line, of 1 to {LONGEST_LABEL} characters{quote}")
+    if value != value.strip():
+        raise ValueError("begins or ends with a space, and names are compared exactly")
+    return value
+
+
 def workers(value: Any) -> int | str:
     """How many processes serve."""
     if value == "auto":
@@ -126,6 +150,7 @@ def whole_or_none(value: Any) -> int | None:
 Bytes = Annotated[int, Written(size)]
 Seconds = Annotated[float, Written(duration)]
 Wait = Annotated[float, Written(wait)]
+Instant = Annotated[float, Written(instant)]
 Port = Annotated[int, Written(whole(1, 65535))]
 Places = Annotated[int, Written(whole(1, 1_000_000))]
 Threads = Annotated[int, Written(whole(1, 256))]
@@ -136,6 +161,7 @@ FilePath = Annotated[Path, Written(path)]
 Net = Annotated[Network, Written(network)]
 Url = Annotated[str, Written(url)]
 Text = Annotated[str, Written(matching(r"[^\x00-\x1f\x7f]{1,1024}", "text that is not empty, in one line"))]
+Label = Annotated[str, Written(label)]
 Affix = Annotated[str, Written(matching(r"[^\x00-\x1f\x7f]{0,1024}", "text in one line"))]
 Name = Annotated[str, Written(matching(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", "a name: up to 64 letters, digits and ._-"))]
 ModelName = Annotated[

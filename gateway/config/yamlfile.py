@@ -6,14 +6,15 @@ Knows: the scalars of YAML 1.2, places, bounds; the only importer of `yaml`. Mus
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
 from gateway.config.mistakes import MOST, Mistake, Mistakes
-from gateway.config.yamltext import UNUSABLE, decoded, scalar
+from gateway.config.yamltext import LARGEST, UNUSABLE, decoded, scalar
 
-__all__ = ["Document", "Mistake", "Mistakes", "read"]
+__all__ = ["Document", "Mistake", "Mistakes", "read", "read_file"]
 
 DEEPEST: Final = 64  # levels; the deepest setting has nine
 MOST_PARTS: Final = 100_000  # values; a thousand rules have fifty thousand, and the time to read is bounded by it
@@ -56,6 +57,23 @@ class Document:
                 break
             spot = inner
         return spot
+
+
+def read_file(path: Path) -> Document:
+    """The document in the file at `path`. Blocks. Raises `Mistakes` as `read`, and when the file cannot be read."""
+    return read(read_bytes(path), str(path))
+
+
+def read_bytes(path: Path) -> bytes:
+    """What stands in the file, one byte more than `read` takes at most. Raises `Mistakes` when it cannot be read."""
+    try:
+        if path.exists() and not path.is_file():
+            raise Mistakes([Mistake(str(path), 1, 1, "not a file")])  # opening a pipe would wait for its other end
+        with path.open("rb") as file:
+            return file.read(LARGEST + 1)
+    except OSError as error:
+        message = f"cannot be read: {error.strerror or 'unknown reason'}"
+        raise Mistakes([Mistake(str(path), 1, 1, message)]) from None
 
 
 def read(text: bytes, file: str) -> Document:

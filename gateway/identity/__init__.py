@@ -1,25 +1,37 @@
-"""Who calls: the first identity that recognises the credential says so.
+"""Who calls: the first identity that recognises the credential says so, unless it was revoked.
 
 Knows: the order of identities, what to say when none recognises it. Must not know: any credential.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gateway.call import Call, Principal
 from gateway.errors import Unidentified
-from gateway.identity.refused import CHALLENGE
+from gateway.identity.apikey import PROVIDER as API_KEYS
+from gateway.identity.bearer import is_dpop
+from gateway.identity.refused import CHALLENGE, INVALID, BadDpopToken, BadKey, BadLogin, BadToken, Result
+from gateway.identity.revoked import Revoked
 from gateway.seams import Identity
 
 
 class FirstOf:
     """Asks `identities` in order; what one raises ends the search: a bad credential is never tried as another kind."""
 
-    def __init__(self, identities: Sequence[Identity], challenges: Sequence[bytes] = (CHALLENGE,)) -> None:
-        """`challenges`: what to answer when none recognises the credential (RFC 9110 section 11.6.1)."""
+    def __init__(
+        self,
+        identities: Sequence[Identity],
+        challenges: Sequence[bytes] = (CHALLENGE,),
+        revoked: Revoked | None = None,
+        count: Callable[[str, str], None] | None = None,
+    ) -> None:
+        """`challenges`: what to answer when none recognises the credential (RFC 9110 section 11.6.1). `count` gets a
+        provider's name and a `Result` for each credential that holds but is `revoked`."""
         self._identities = tuple(identities)
         self._headers = tuple((b"www-authenticate", challenge) for challenge in challenges)
+        self._revoked = revoked
+        self._count = count
 
     def recall(self, call: Call) -> Principal | None:
         """A caller who was identified a moment ago; see `seams.Identity`."""
@@ -27,9 +39,25 @@ class FirstOf:
         return None if knew is None else knew.recall(call)
 
     async def identify(self, call: Call) -> Principal:
-        """The caller. Raises `Unidentified` when no identity recognises the credential, and whatever they raise."""
+        """The caller. Raises `Unidentified` when no identity recognises the credential or it was revoked, and whatever
+        they raise."""
         for identity in self._identities:
             if (principal := await identity.identify(call)) is not None:
+                if self._revoked is not None and (why := self._revoked.why(principal)):
+                    raise self._refused(call, principal, why)
                 call.note(self, identity)
                 return principal
         raise Unidentified(headers=self._headers)
+
+    def _refused(self, call: Call, principal: Principal, why: str) -> Unidentified:
+        """In the words for a credential that is not known: only operators are told."""
+        if self._count is not None:
+            self._count(principal.provider, Result.REVOKED.value)
+        detail = f"{Result.REVOKED.value} {why}"
+        shown = call.value(b"authorization") or b""
+        if shown.lstrip(b" \t")[:6].lower() == b"basic ":
+            return BadLogin(Result.REVOKED, detail)
+        if is_dpop(shown):
+            return BadDpopToken(Result.REVOKED, INVALID, detail)
+        kind = BadKey if principal.provider == API_KEYS else BadToken
+        return kind(Result.REVOKED, INVALID, detail)

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from gateway.call import Fields
 from gateway.fetch import Fetch
 from gateway.settings import MIB, OidcIssuer
 
@@ -61,7 +62,8 @@ class Discovery:
 
     async def document(self, url: str, what: str) -> object:
         """The JSON at `url`; `what` it is, for the log. Raises `Unusable` or `FetchFailed`."""
-        answer = await self._fetch.get(url, timeout=self._patience, limit=DOCUMENT_LIMIT, tls=self._tls)
+        fields = self._credential(url)
+        answer = await self._fetch.get(url, timeout=self._patience, limit=DOCUMENT_LIMIT, fields=fields, tls=self._tls)
         if answer.status != 200:
             raise Unusable(f"{what} was answered with status {answer.status}")
         try:
@@ -70,6 +72,13 @@ class Discovery:
             raise Unusable(f"{what} is not JSON") from None
         return document
 
+    def _credential(self, url: str) -> Fields:
+        """The gateway's own, for the configured server only: a document may name another one, which must not get it."""
+        settings = self._settings
+        if settings.discovery_token is None or _origin(url) != _origin(settings.jwks_uri or settings.issuer):
+            return ()
+        return ((b"authorization", f"Bearer {settings.discovery_token}".encode()),)
+
     def _check_scheme(self, url: str, named_by: str, what: str) -> None:
         """What came over plain HTTP is worth nothing, except from this machine or where it was asked for."""
         if url.startswith("https://") or self._settings.allow_insecure:
@@ -77,6 +86,15 @@ class Discovery:
         if _loopback(url) and _loopback(named_by):
             return
         raise Unusable(f"{what} is not https")
+
+
+def _origin(url: str) -> tuple[str, str, int]:
+    """Scheme, host and port (RFC 6454 section 4); of nothing that is configured where `url` is none."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme, parts.hostname or "", parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
+    except ValueError:
+        return "", "", 0
 
 
 def _loopback(url: str) -> bool:

@@ -48,16 +48,21 @@ class Result(StrEnum):
     THROTTLED = "throttled"
 
 
+#: Said of what is not known here and of what was revoked alike.
+INVALID = "it does not hold"
+
+
 class BadToken(Unidentified):
-    """A bearer token that does not hold. `text` is for the caller: ASCII without quotes, nothing from the token."""
+    """A bearer token that does not hold. `text` is for the caller: ASCII without quotes, nothing from the token.
+    `detail` is for operators."""
 
     what: ClassVar[str] = "bearer token"
 
-    def __init__(self, reason: Result, text: str) -> None:
+    def __init__(self, reason: Result, text: str, detail: str = "") -> None:
         challenge = f'Bearer realm="{REALM}", error="invalid_token", error_description="{text}"'
         super().__init__(
             f"The {self.what} is not accepted: {text}.",
-            detail=reason.value,
+            detail=detail or reason.value,
             headers=((b"www-authenticate", challenge.encode("ascii")),),
         )
         self.reason = reason
@@ -70,9 +75,9 @@ class BadProof(BadToken):
     what = "DPoP proof"
     error: ClassVar[str] = "invalid_dpop_proof"
 
-    def __init__(self, reason: Result, text: str, *, bearer: bool = False) -> None:
+    def __init__(self, reason: Result, text: str, detail: str = "", *, bearer: bool = False) -> None:
         """`bearer`: the token came under that scheme, which is answered too (section 7.2)."""
-        super().__init__(reason, text)
+        super().__init__(reason, text, detail)
         told = f'error="{self.error}", error_description="{text}", algs="{_DPOP_ALGORITHMS}"'
         challenge = f'DPoP realm="{REALM}", {told}'.encode("ascii")
         self.headers = (*(self.headers if bearer else ()), (b"www-authenticate", challenge))
@@ -95,6 +100,12 @@ class BadCertificate(Unidentified):
             headers=((b"www-authenticate", CHALLENGE),),
         )
         self.reason = reason
+
+
+class BadKey(BadToken):
+    """An API key that does not hold."""
+
+    what = "API key"
 
 
 class BadLogin(Unidentified):

@@ -116,7 +116,7 @@ class BearerIdentity:
         except BadToken as error:
             self._count(provider, error.reason.value)
             if value is not None and is_dpop(value) and not isinstance(error, BadProof):
-                raise BadDpopToken(error.reason, error.text) from None
+                raise BadDpopToken(error.reason, error.text, error.detail) from None
             raise
         except IdentityUnavailable:
             self._count(provider, Result.UNAVAILABLE.value)
@@ -133,7 +133,8 @@ class BearerIdentity:
         token = parse(text)
         issuer = self._issuers.get(token.issuer)
         if issuer is None:
-            raise BadToken(Result.BAD_ISSUER, "its issuer is not known here")
+            detail = f"{Result.BAD_ISSUER.value} issuer={token.issuer}"
+            raise BadToken(Result.BAD_ISSUER, "its issuer is not known here", detail)
         return issuer.name, issuer.verify(token)
 
     def _recall(self, digest: bytes) -> _Verified | None:

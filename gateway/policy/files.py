@@ -14,7 +14,6 @@ from typing import Annotated, Any, Final, Literal
 from gateway.call import Operation
 from gateway.config import typed, yamlfile
 from gateway.config.mistakes import Mistake, Mistakes
-from gateway.config.yamltext import LARGEST
 from gateway.policy.checks import EMPTY, wrong_with
 from gateway.policy.engine import DEFAULT_OPERATIONS, Effect, Rule
 
@@ -120,18 +119,6 @@ def _is_policy(entry: Path) -> bool:
     return entry.suffix == ".yaml" and not entry.name.startswith(".") and not entry.is_dir()
 
 
-def _document(file: Path) -> yamlfile.Document:
-    """What stands in `file`. Raises `Mistakes`."""
-    try:
-        if file.exists() and not file.is_file():
-            raise _mistake(file, "not a file")  # opening a pipe would wait for its other end
-        with file.open("rb") as source:
-            text = source.read(LARGEST + 1)
-    except OSError as error:
-        raise _unreadable(file, error) from None
-    return yamlfile.read(text, str(file))
-
-
 def _unreadable(path: Path, error: OSError) -> Mistakes:
     return _mistake(path, f"cannot be read: {error.strerror or 'unknown reason'}")
 
@@ -142,7 +129,7 @@ def _mistake(path: Path, message: str) -> Mistakes:
 
 def _rules(file: Path, taken: dict[str, str]) -> list[Rule]:
     """The rules of one file; their ids join those `taken`, with their places. Raises `Mistakes`."""
-    document = _document(file)
+    document = yamlfile.read_file(file)
     found = [*_unlike(document), *_repeated(document, taken)]
     try:
         entries = typed.validate(document, PolicyFile).rules

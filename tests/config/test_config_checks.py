@@ -158,6 +158,21 @@ ONE_MISTAKE = {
     "audit folder": ("listen:", "audit: {file: nowhere/audit.log}\nlisten:", "folder of this file does not exist"),
     "no policies": ("policies: policies\n", "", "the setting 'policies' is missing"),
     "timeouts": ("listen:", "limits: {timeouts: {total: 5s}}\nlisten:", "unknown setting 'total'"),
+    "directory that is none": (
+        "      audience",
+        "      groups_from: directory\n      audience",
+        "no entry of identity.ldap is called 'directory'; there is none",
+    ),
+    "a token without TLS": (
+        "https://idp.example.com",
+        "http://idp.example.com\n      allow_insecure: true\n      discovery_token: {env: KEY}",
+        "this token would be sent without TLS",
+    ),
+    "a token without TLS for keys": (
+        "      audience",
+        "      allow_insecure: true\n      discovery_token: {env: KEY}\n      jwks_uri: http://a.b/k\n      audience",
+        "this token would be sent without TLS",
+    ),
     "duplicate key": ("listen:", "hide_models: true\nhide_models: false\nlisten:", "'hide_models' stands twice"),
 }
 
@@ -178,6 +193,30 @@ def test_a_token_that_lasts_no_time_or_for_ever_is_refused(write: Write, lifetim
     (line,) = refused(write(text))
     assert "from 1s to 24h" in line
     assert taken(write(text.replace(lifetime, "24h"))).settings.tokens is not None
+
+
+DIRECTORY = """\
+  ldap:
+    - name: directory
+      servers: [ldaps://ldap.example.com]
+      users: {dn_template: "uid={username},dc=example"}
+"""
+
+
+def test_groups_come_from_a_directory_that_there_is_and_are_named_there(write: Write) -> None:
+    """What stands at the issuer would be without effect, which is never so."""
+    text = MINIMAL.replace("identity:\n", f"identity:\n{DIRECTORY}")
+    ours = "      groups_from: directory\n      audience"
+    assert taken(write(text.replace("      audience", ours))).settings.oidc[0].groups_from == "directory"
+    assert refused(write(text.replace("      audience", ours.replace("directory", "elsewhere"))))[0].endswith(
+        "no entry of identity.ldap is called 'elsewhere'; there is directory"
+    )
+    idle = ("group_prefix: x", "group_map: {a: b}", "groups_allowed: [a]", "claims: {groups: roles}")
+    for line in idle:
+        (said,) = refused(write(text.replace("      audience", f"      {line}\n{ours}")))
+        assert said.endswith("groups_from takes the groups from a directory, which has its own such settings")
+    with_certificates = text.replace("identity:\n", "identity:\n  mtls: {groups_from: elsewhere}\n")
+    assert "'elsewhere'; there is directory" in refused(write(with_certificates))[0]
 
 
 def test_parts_not_built_yet_may_stand_empty(write: Write) -> None:

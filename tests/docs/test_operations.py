@@ -16,6 +16,7 @@ from gateway.accounting.metrics import MetricsPage, Sources
 from gateway.accounting.tallies import Tallies
 from gateway.call import Call, Channel, Outcome
 from gateway.errors import Refusal
+from gateway.identity.apikey import ApiKey
 from gateway.identity.providers import Standing
 from gateway.logs import JsonLines
 from gateway.pools.ejection import FailureReason
@@ -52,6 +53,7 @@ def filled() -> Sources:
         counts[("a", "b")] += 1
     tallies.failed_login("a")
     tallies.throttled_login("a", "b")
+    tallies.key_used("k7f3m2qa", 1.0)
     pool.backends[0].failures[FailureReason.CONNECT] += 1
     return Sources(
         tallies=tallies,
@@ -59,6 +61,7 @@ def filled() -> Sources:
         in_flight=lambda: {"p": 1},
         jwks_ages=lambda: {"https://idp.test": 1.0},
         standings=lambda: (Standing("corp", ready=True, outage=0.0, bound=60.0),),
+        api_keys=lambda: (ApiKey("k7f3m2qa", b"", "batch", frozenset(), 0.0, 9.0),),
         certificates=lambda: {"tls.crt": 1.0},
         connections=lambda: {"active": 1, "idle": 1, "handshake": 1},
         places=lambda: 1,

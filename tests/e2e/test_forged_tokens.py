@@ -119,7 +119,8 @@ def reasons_of(gateway: Gateway, answers: dict[str, Answer]) -> dict[str, str]:
     """What the audit lines say of these calls, once all are written."""
     ids = {answer["x-request-id"]: name for name, answer in answers.items()}
     wait_until(lambda: ids.keys() <= {record["request_id"] for record in gateway.audit()}, 5, "the audit lines")
-    return {ids[record["request_id"]]: record["detail"] for record in gateway.audit() if record["request_id"] in ids}
+    records = [record for record in gateway.audit() if record["request_id"] in ids]
+    return {ids[record["request_id"]]: record["detail"].split(" ")[0] for record in records}
 
 
 ODD_FIELDS = {

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.identity.conftest import Bench
+from tests.identity.signers import rsa_signer
+from tests.parts.issuers import Issuer, Issuers
 
 
 @pytest.mark.parametrize(
@@ -66,3 +68,53 @@ async def test_plain_http_is_not_believed_from_elsewhere(
     cold.rebuild(issuer=issuer)
     await cold.keys.refresh()
     assert "the issuer is not https" in caplog.text
+
+
+def tokens_sent(issuers: Issuers) -> list[list[str]]:
+    return [request.values("authorization") for request in issuers.requests]
+
+
+async def test_a_provider_that_tells_nobody_else_is_asked_with_the_gateways_own_token(cold: Bench) -> None:
+    """As a Kubernetes API server that lets no stranger read its keys."""
+    with Issuers() as issuers:
+        issuer = issuers.add("/cluster", rsa_signer("k1").jwk())
+        issuer.asks = "ours"
+        cold.rebuild(issuer=issuer.iss, discovery_token="theirs")
+        await cold.keys.refresh()
+        assert not cold.keys.ready
+        cold.rebuild(discovery_token="ours")
+        await cold.keys.refresh()
+        assert cold.keys.ready
+        assert (await cold.identify(cold.token(iss=issuer.iss))).subject == "alice"
+        cold.rebuild(discovery_token=None)
+        await cold.keys.refresh()
+        assert not cold.keys.ready
+        assert issuer.hits["refused"] == 2
+        assert tokens_sent(issuers) == [["Bearer theirs"], ["Bearer ours"], ["Bearer ours"], []]
+
+
+async def test_the_gateways_token_goes_to_no_other_server_that_a_document_names(cold: Bench) -> None:
+    with Issuers() as issuers, Issuers() as elsewhere:
+        keys: Issuer = elsewhere.add_keys("/keys", rsa_signer("k1").jwk())
+        issuer = issuers.add("/cluster", jwks_uri=f"{elsewhere.url}/keys")
+        cold.rebuild(issuer=issuer.iss, discovery_token="ours")
+        await cold.keys.refresh()
+        assert cold.keys.ready
+        assert keys.hits["/keys"] == 1
+        assert (tokens_sent(issuers), tokens_sent(elsewhere)) == ([["Bearer ours"]], [[]])
+        cold.rebuild(issuer="made up", jwks_uri=f"{elsewhere.url}/keys")
+        await cold.keys.refresh()
+        assert tokens_sent(elsewhere) == [[], ["Bearer ours"]]
+
+
+@pytest.mark.parametrize("address", ["https://127.0.0.1:99999/keys", "https://[::1/keys", "https:///keys"])
+async def test_a_strange_address_of_keys_is_a_failed_fetch_and_no_fault(
+    cold: Bench, caplog: pytest.LogCaptureFixture, address: str
+) -> None:
+    cold.provider.discovery = {"jwks_uri": address}
+    cold.rebuild(discovery_token="ours")
+    await cold.keys.refresh()
+    assert not cold.keys.ready
+    assert "identity.keys.failed" in caplog.text
+    assert "fault" not in caplog.text
+    assert "ours" not in caplog.text

@@ -118,6 +118,14 @@ async def test_each_credential_is_counted_once_under_a_closed_list(
     assert bench.counts == {(provider, result.value): 1}
 
 
+async def test_operators_are_told_which_issuer_is_not_known_and_the_caller_is_not(bench: Bench) -> None:
+    """Most often a final slash too many, or a tenant that nobody has configured."""
+    with pytest.raises(BadToken) as caught:
+        await bench.identity.identify(bearing(bench.token(iss="https://evil.test/")))
+    assert caught.value.detail == "bad_issuer issuer=https://evil.test/"
+    assert "evil" not in f"{caught.value.message} {caught.value.headers!r}"
+
+
 async def test_two_issuers_are_told_apart_by_what_the_token_claims(bench: Bench, cold: Bench) -> None:
     """A token of one provider under the keys of the other is worth nothing."""
     cold.provider.keys = [ec_signer("e").jwk()]

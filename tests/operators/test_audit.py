@@ -43,6 +43,7 @@ def test_a_line_holds_every_field_of_the_contract() -> None:
     facts = json.loads(Lines().write(outcome(), STAMP, 11.0))
 
     assert set(CONTRACT) <= set(facts)
+    assert (facts["provider"], facts["credential"]) == ("corp", None)
     assert {name: facts[name] for name in CONTRACT} == {
         "time": STAMP.decode(), "request_id": CALL.id, "subject": "alice", "issuer": "https://idp.test",
         "groups_used": ["ds"], "client": "app", "model": "small", "operation": "infer", "decision": "allow",
@@ -74,6 +75,14 @@ def test_no_text_of_a_caller_can_forge_or_break_a_line(subject: str, client: str
     written = text.decode()
     assert all(character.isprintable() for character in written[:-1])
     assert len(json.loads(text)["path"]) <= 256 * 10
+
+
+def test_a_line_says_which_credential_it_was_and_which_provider_vouched_for_it() -> None:
+    principal = Principal("alice", "https://idp.test", "corp", credential="AT.x\n1")
+    facts = json.loads(Lines().write(outcome(principal=principal), STAMP, 11.0))
+    assert (facts["issuer"], facts["provider"], facts["credential"]) == ("https://idp.test", "corp", "AT.x\\n1")
+    nobody = json.loads(Lines().write(outcome(principal=None, grant=None, refusal=Forbidden()), STAMP, 11.0))
+    assert (nobody["provider"], nobody["credential"]) == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from gateway.accounting.metrics import MetricsPage, Sources
 from gateway.accounting.tallies import Histogram, Tallies
 from gateway.call import Outcome
 from gateway.errors import ClientGone, Forbidden, Truncated
+from gateway.identity.apikey import ApiKey
 from gateway.identity.providers import Standing
 from tests.operators.test_audit import outcome
 from tests.path.fakes import CALL, Stage, answers
@@ -54,6 +55,7 @@ def scrape(tallies: Tallies) -> dict[str, list[tuple[dict[str, str], float]]]:
             in_flight=lambda: {"p": 2},
             jwks_ages=lambda: {"https://idp.test": 3.0},
             standings=lambda: (Standing("corp", ready=True, outage=9.0, bound=60.0),),
+            api_keys=lambda: (ApiKey("k7f3m2qa", b"", "batch", frozenset(), 0.0, 9.0),),
             certificates=lambda: {"tls.crt": 4.0},
             connections=lambda: {"active": 1, "idle": 2},
             places=lambda: 10,
@@ -86,6 +88,8 @@ def filled() -> Tallies:
     tallies.authenticated("corp", "ok")
     tallies.failed_login("corp")
     tallies.throttled_login("corp", "pair")
+    tallies.key_used("k7f3m2qa", 8.0)
+    tallies.key_used("gone0000", 8.0)
     return tallies
 
 
@@ -109,6 +113,12 @@ def test_the_numbers_are_those_of_the_calls() -> None:
         (labels["decision"], labels["rule"]): value for labels, value in samples["gateway_authorizations_total"]
     }
     assert decisions == {("allow", "ds-chat"): 3.0, ("deny", ""): 1.0}
+
+
+def test_an_api_key_is_shown_while_it_is_configured_and_no_longer() -> None:
+    samples = scrape(filled())
+    assert samples["gateway_api_key_last_used_timestamp_seconds"] == [({"key": "k7f3m2qa"}, 8.0)]
+    assert samples["gateway_api_key_expiry_timestamp_seconds"] == [({"key": "k7f3m2qa"}, 9.0)]
 
 
 def test_results_come_from_a_bounded_list() -> None:

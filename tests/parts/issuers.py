@@ -6,6 +6,7 @@ Knows: discovery documents, key sets, scripts of answers. Must not know: how key
 from __future__ import annotations
 
 import json
+import ssl
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,12 +20,16 @@ KEYS = "/keys"
 
 @dataclass(slots=True)
 class Issuer:
-    """One provider. `keys` is what it publishes; `instead`, if set, is what it answers in place of the key set."""
+    """One provider. `keys` is what it publishes; `instead`, if set, is what it answers in place of the key set.
+
+    `asks`, if set, is the token without which it tells nothing, as a Kubernetes API server does.
+    """
 
     iss: str
     keys: list[object]
     discovery: Mapping[str, object]
     instead: Script | None = None
+    asks: str | None = None
     hits: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -39,10 +44,10 @@ class Issuer:
 class Issuers:
     """Providers by their paths until `stop` (or the end of a `with` block). `strays`: what else was asked for."""
 
-    def __init__(self, *, port: int = 0) -> None:
+    def __init__(self, *, port: int = 0, tls: ssl.SSLContext | None = None) -> None:
         self.strays: list[str] = []
         self._routes: dict[str, tuple[Issuer, str]] = {}
-        self._stub = Stub(self._answer, port=port)
+        self._stub = Stub(self._answer, port=port, tls=tls)
         self.url = self._stub.url
 
     def __enter__(self) -> Issuers:
@@ -78,6 +83,9 @@ class Issuers:
         if issuer is None:
             self.strays.append(request.target)
             return sized(b"{}", 404)
+        if issuer.asks is not None and request.values("authorization") != [f"Bearer {issuer.asks}"]:
+            issuer.hits["refused"] += 1
+            return sized(b'{"kind":"Status","code":401}', 401)
         issuer.hits[what] += 1
         if what == DISCOVERY:
             return sized(json.dumps(issuer.document()).encode())

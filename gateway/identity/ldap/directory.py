@@ -175,6 +175,12 @@ class LdapDirectory:
             return error.detail.removeprefix(f"{self.name}: ")
         return ""
 
+    def groups_hold(self, subject: str) -> float:
+        """Seconds for which the groups that this subject was found to have may still be remembered; 0: not at all."""
+        now = self._now()
+        held = self._good.get(self._digests.of("groups", subject), now)
+        return held.until - now if held else 0.0
+
     async def run(self) -> None:
         """Look whether it is there while nobody asks it; until cancelled."""
         while True:
