@@ -50,8 +50,11 @@ class RunningServices:
         return self._made if own is None else own.secrets
 
     def still(self, principal: Principal) -> bool:
-        """False once the provider that vouched for this person logs nobody in here any more."""
-        return logins(self._now().source.settings).get(principal.issuer) == principal.provider
+        """False once this person is revoked, or the provider that vouched for them logs nobody in here any more."""
+        source = self._now().source
+        if source.listed.revoked is not None and source.listed.revoked.why(principal):
+            return False
+        return logins(source.settings).get(principal.issuer) == principal.provider
 
     @property
     def mints(self) -> bool:

@@ -60,6 +60,8 @@ async def _issued(services: Services, request: web.Request) -> web.Response:
     """Raises `Refusal`. What the body holds is not looked at: there is one grant, and nothing to choose."""
     name, password = _credential(request)
     principal = await log_in(services.directories, name, password, peer_of(request))
+    if not services.still(principal):
+        raise BadLogin(Result.REVOKED)
     minted = services.mint(principal)
     _log.info(
         "token.issued subject=%s provider=%s id=%s request_id=%s",

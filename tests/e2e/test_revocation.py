@@ -14,10 +14,12 @@ import pytest
 from gateway.identity.keytext import id_of
 from tests.conftest import StartGateway, Token
 from tests.e2e.test_api_keys import Kept, chat, with_key
+from tests.identity.pems import key_file, private
 from tests.parts.gateway import Gateway, oidc, pool
 from tests.parts.keys import KeyFile
 from tests.parts.openid import OpenIdProvider
 from tests.parts.process import wait_until
+from tests.parts.slapd import Slapd
 from tests.parts.stub import Stub
 
 #: Seconds after which a change must be live (contract, section 3).
@@ -145,3 +147,28 @@ def test_a_bad_list_changes_nothing_and_is_told_with_its_place(site: Site, bad: 
     process = site.gateway.launch()
     assert process.wait() == 2
     assert f"{site.file}{said}" in process.stderr.read_text()
+
+
+def test_who_is_revoked_is_refused_though_the_directory_takes_the_password_and_gets_no_token(
+    tmp_path: Path, start_gateway: StartGateway, slapd: Slapd, stub: Stub
+) -> None:
+    """Also in the middle of a login that is remembered: directories outlive a reload."""
+    key, file = key_file(tmp_path / "tokens.key", private("EdDSA")), tmp_path / "revoked.yaml"
+    file.write_text("version: 1\n")
+    identity = {"ldap": [slapd.config()], "tokens": {"key": str(key)}, "revoked": {"file": str(file)}}
+    site = Site(start_gateway([pool("nim", ["m"], stub.url)], identity=identity), "", file)
+    site.gateway.backends_up("nim", 1)
+    words = {"authorization": "Basic " + base64.b64encode(f"alice:{slapd.passwords['alice']}".encode()).decode()}
+    minted = site.gateway.ask("POST", "/auth/token", headers=words).json()["access_token"]
+    with Kept(site.gateway, words) as line, Kept(site.gateway, bearing(minted)) as other:
+        assert [line.status() for _ in range(3)] == [other.status() for _ in range(3)] == [200] * 3
+        site.revoke(subjects=[{"subject": "alice", "provider": "directory"}])
+        wait_until(lambda: line.status() == 401, LIVE, "the caller being refused")
+        assert other.status() == 401
+    refused = chat(site.gateway, words)
+    assert refused.json()["error"]["message"] == "The name or the password is not accepted."
+    answer = site.gateway.ask("POST", "/auth/token", headers=words)
+    assert (answer.status, answer.json()["error"]) == (401, "invalid_client")
+    site.revoke(tokens=[jti_of(minted)])
+    wait_until(lambda: chat(site.gateway, words).status == 200, LIVE, "the caller being taken again")
+    assert chat(site.gateway, bearing(minted)).status == 401
