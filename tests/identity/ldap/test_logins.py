@@ -209,3 +209,19 @@ async def test_without_an_account_people_are_found_where_anybody_may_read(
 ) -> None:
     """This server shows nothing to strangers, which is no answer about anybody."""
     assert "50" in await unavailable(directories.before(slapd, bind=None), "alice", slapd.passwords["alice"])
+
+
+async def test_groups_say_how_long_they_hold_and_what_is_not_remembered_holds_for_no_time(
+    slapd: Slapd, directories: Directories
+) -> None:
+    """So that whoever remembers them with a token does not add its own time to that."""
+    directory = directories.before(slapd)
+    assert directory.groups_hold("alice") == 0.0
+    await directory.groups_of("alice")
+    assert directory.groups_hold("alice") == pytest.approx(300)
+    directories.steady.at += 299
+    assert directory.groups_hold("alice") == pytest.approx(1)
+    directories.steady.at += 1
+    assert directory.groups_hold("alice") == 0.0
+    assert await directory.groups_of("nobody-here") == frozenset()
+    assert directory.groups_hold("nobody-here") == 0.0
