@@ -36,6 +36,8 @@ PEOPLE = f"ou=people,{BASE}"
 GROUPS = f"ou=groups,{BASE}"
 SERVICE = f"cn=gateway,{BASE}"
 HURRY = 10.0
+#: Seconds between two bytes of an answer that never ends.
+DRIP = 0.02
 
 Found = Iterable[Entry | Reference | Answer]
 
@@ -50,6 +52,7 @@ class LdapStub:
 
     `on_bind` and `on_search` decide what is answered; without them `passwords` (by distinguished name) and `entries`
     do, found by their `uid`. `silent` names what is not answered: "accept", "tls", "bind", "search", "extended".
+    `instead`: bytes in place of every answer; with `drips` they come one by one and never end.
     `tls`: from the first byte; `start_tls`: when it is asked for, else that is refused.
     """
 
@@ -65,6 +68,7 @@ class LdapStub:
         self.on_search: Callable[[Search], Found] = self._find
         self.silent: set[str] = set()
         self.instead: bytes | None = None
+        self.drips = False
         self._tls, self._start_tls = tls, start_tls
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
@@ -186,6 +190,11 @@ class LdapStub:
         }
         kept[kind].append(asked)  # type: ignore[arg-type]
         if kind in self.silent:
+            return
+        if self.drips:
+            line.sendall(b"\x30\x84\x00\x0f\xff\xff")
+            while self.drips and not self._over.wait(DRIP):
+                line.sendall(b"\x00")
             return
         line.sendall(self.instead if self.instead is not None else b"".join(self._said(identity, asked)))
 

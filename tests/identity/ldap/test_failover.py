@@ -145,6 +145,20 @@ async def test_a_hung_directory_is_503_in_time_and_then_at_once_for_everybody_bu
     assert directories.counts["directory", "unavailable"] == 21
 
 
+@pytest.mark.parametrize("how", ["silent", "drips"])
+async def test_a_thread_that_hung_on_a_server_ends_by_itself_and_serves_the_next_login(
+    stub: LdapStub, directories: Directories, how: str
+) -> None:
+    """B085: also where a byte comes now and then. There is one thread only."""
+    directory = directories.stubbed(stub, connections=1, timeout=0.3)
+    stub.silent, stub.drips = ({"accept"}, False) if how == "silent" else (set(), True)
+    for n in range(3):
+        await unavailable(directory, f"user-{n}")
+        directories.steady.at += 10
+    stub.silent, stub.drips = set(), False
+    await recovers(directory, directories, "alice", "alice-secret")
+
+
 async def test_what_was_remembered_holds_on_while_the_directory_is_away(
     stub: LdapStub, directories: Directories
 ) -> None:

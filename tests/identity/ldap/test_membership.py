@@ -232,6 +232,15 @@ async def test_an_active_directory_is_asked_for_nested_and_primary_groups_in_one
     assert stub.searches[-2].filter == f"(objectSid={sid})"
 
 
+async def test_an_active_directory_that_gives_a_part_of_the_groups_leaves_them_unknown(
+    stub: LdapStub, directories: Directories
+) -> None:
+    tree = Tree(stub, ad=True)
+    stub.on_search = lambda search: [group("a"), Answer(4)] if RULE in search.filter else tree.find(search)
+    principal = await groups(directories, stub, LdapGroups(base=GROUPS, nested=True))
+    assert (set(principal.groups), principal.groups_known) == ({"a"}, False)
+
+
 async def test_what_a_directory_can_do_is_asked_once(stub: LdapStub, directories: Directories) -> None:
     Tree(stub, ad=True)
     directory = directories.stubbed(stub, groups=LdapGroups(base=GROUPS, nested=True))
