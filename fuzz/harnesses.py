@@ -76,5 +76,6 @@ HARNESSES = {
         Harness("routes", "fuzz.routes", 1024, 8000),
         Harness("policies", "fuzz.policies", 2048, 1000),
         Harness("tokens", "fuzz.tokens", 2048, 4000),
+        Harness("proofs", "fuzz.proofs", 2048, 4000),
     )
 }

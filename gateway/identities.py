@@ -20,11 +20,10 @@ from gateway.identity.keys import KeySet
 from gateway.identity.listed import Listed
 from gateway.identity.login import BasicIdentity
 from gateway.identity.mtls import PROVIDER as MTLS
-from gateway.identity.mtls import CertificateIdentity
 from gateway.identity.oidc import OidcBearer
 from gateway.identity.own import OwnTokens, logins
 from gateway.identity.possession import Possession
-from gateway.identity.providers import BrowserLogin, Directory, Provider, Standing
+from gateway.identity.providers import BrowserLogin, Provider, Standing
 from gateway.identity.refused import BASIC_CHALLENGE, CHALLENGE
 from gateway.identity.supplied import Groups, GroupsSupplied, OpaqueGroupsSupplied
 from gateway.identity.tokens import BearerIdentity
@@ -39,7 +38,8 @@ from gateway.settings import OidcIssuer, Settings
 class Identities:
     """`key_sets` by issuer; those whose settings did not change are carried over with their keys, and so are the proofs
     that were `seen`. `own`: the gateway's tokens, where it has a key for them. `providers`: whom the gateway depends on
-    to know callers. `public_url`: where callers reach the gateway, if anybody can log in there."""
+    to know callers; `asks_nobody`: some need none. `public_url`: where callers reach the gateway, if anybody can log in
+    there."""
 
     first_of: FirstOf
     bearer: BearerIdentity
@@ -51,6 +51,7 @@ class Identities:
     own: OwnTokens | None
     browser_logins: tuple[BrowserLogin, ...]
     public_url: str
+    asks_nobody: bool
 
     @property
     def background(self) -> dict[str, Callable[[], Awaitable[None]]]:
@@ -66,8 +67,7 @@ class Identities:
 
     def ready(self) -> bool:
         """True while somebody could be identified; keys and certificates ask nobody."""
-        standings = self.standings()
-        return not standings or any(standing.ready for standing in standings)
+        return self.asks_nobody or any(standing.ready for standing in self.standings())
 
     def cache_entries(self) -> dict[str, int]:
         """How much is remembered of what callers showed."""
@@ -112,7 +112,7 @@ def build(settings: Settings, listed: Listed, around: Around, previous: Identiti
     asked: list[Identity] = [
         bearer,
         BasicIdentity(list(directories.values()), time.monotonic, around.count),
-        *_certificates(settings, around, by_name),
+        *providers.certificates(settings, around, by_name),
     ]
     if settings.api_keys is not None:
         asked.insert(0, ApiKeys(listed.keys, time.time, around.count, around.key_used))
@@ -128,18 +128,8 @@ def build(settings: Settings, listed: Listed, around: Around, previous: Identiti
         own=own,
         browser_logins=tuple(providers.browser_logins(key_sets, around, by_name)),
         public_url=url,
+        asks_nobody=settings.api_keys is not None or settings.mtls is not None,
     )
-
-
-def _certificates(settings: Settings, around: Around, known: Mapping[str, Directory]) -> list[CertificateIdentity]:
-    """Asked last: a certificate speaks for a caller who says nothing else. Raises `ValueError`."""
-    mtls = settings.mtls
-    if mtls is None:
-        return []
-    if mtls.groups_from is not None and mtls.groups_from not in known:
-        raise ValueError(f"identity.mtls: no directory is called '{mtls.groups_from}'")
-    groups = None if mtls.groups_from is None else known[mtls.groups_from]
-    return [CertificateIdentity(mtls, groups, time.time, time.monotonic, around.count)]
 
 
 _Vouchers = dict[OidcIssuer, OidcBearer | ActiveBearer]

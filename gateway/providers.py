@@ -19,6 +19,7 @@ from gateway.identity.codeflow import CodeFlow, GroupsOf
 from gateway.identity.introspection import Introspector
 from gateway.identity.keys import KeySet
 from gateway.identity.ldap.directory import LdapDirectory
+from gateway.identity.mtls import CertificateIdentity
 from gateway.identity.oauth import Client
 from gateway.identity.own import OwnTokens, logins
 from gateway.identity.providers import BrowserLogin, Directory
@@ -83,6 +84,16 @@ def directories(settings: Settings, around: Around, before: Directories) -> Dire
             directory = LdapDirectory(one, context, around.count, around.throttle.logins(one.name))
         made[key] = directory
     return made
+
+
+def certificates(settings: Settings, around: Around, known: Mapping[str, Directory]) -> Iterator[CertificateIdentity]:
+    """Callers known by their certificate, if anybody is. Raises `ValueError`."""
+    mtls = settings.mtls
+    if mtls is not None:
+        if mtls.groups_from is not None and mtls.groups_from not in known:
+            raise ValueError(f"identity.mtls: groups_from: no directory is called '{mtls.groups_from}'")
+        groups = known[mtls.groups_from] if mtls.groups_from else None
+        yield CertificateIdentity(mtls, groups, time.time, time.monotonic, around.count)
 
 
 def own_tokens(settings: Settings, url: str) -> OwnTokens | None:
