@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
+import math
 import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -146,8 +147,8 @@ class CodeFlow:
         vouched = await self._id_tokens.verify(token)
         if vouched.bound is not None:
             raise BadToken(Result.WRONG_KIND, "it is bound to a key that is not asked for here")
-        # An ID token is no credential for calls, so its name is none of the login either.
-        principal = replace(vouched.principal, credential=None)
+        # An ID token is no credential for calls: it tells that somebody logged in just now, and that is all it is for.
+        principal = replace(vouched.principal, credential=None, expires=math.inf)
         if self._around.groups_of is None:
             return principal
         return replace(principal, groups=await self._around.groups_of(principal.subject), groups_known=True)

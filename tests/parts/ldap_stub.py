@@ -193,7 +193,9 @@ class LdapStub:
             return
         if self.drips:
             line.sendall(b"\x30\x84\x00\x0f\xff\xff")
-            while self.drips and not self._over.wait(DRIP):
+            while not self._over.wait(DRIP):
+                if not self.drips:
+                    return
                 line.sendall(b"\x00")
             return
         line.sendall(self.instead if self.instead is not None else b"".join(self._said(identity, asked)))
