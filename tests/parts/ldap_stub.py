@@ -177,6 +177,9 @@ class LdapStub:
                         self._talk(within)
                     return
 
+    def _goes_on(self) -> bool:
+        return not self._over.wait(DRIP) and self.drips
+
     def _hears(self, line: socket.socket) -> bool:
         with self._lock:
             return "accept" not in self.silent and line not in self._mute
@@ -193,9 +196,7 @@ class LdapStub:
             return
         if self.drips:
             line.sendall(b"\x30\x84\x00\x0f\xff\xff")
-            while not self._over.wait(DRIP):
-                if not self.drips:
-                    return
+            while self._goes_on():
                 line.sendall(b"\x00")
             return
         line.sendall(self.instead if self.instead is not None else b"".join(self._said(identity, asked)))
