@@ -2,7 +2,8 @@
 
 | seam | table | implementations now | next |
 |---|---|---|---|
-| `Identity` | the list in `generation.py` | OIDC bearer tokens | LDAP, introspection, API keys, client certificates |
+| `Identity` | the list in `identities.py` | API keys, bearer and DPoP tokens, Basic logins, client certificates | |
+| `Voucher` (`identity/vouching.py`) | the same list | signed tokens, introspected tokens, the gateway's own | |
 | `Balancer` | `pools.balance.BALANCERS` | round robin, least connections | token load, sticky prefixes |
 | `Wire` | `wires.WIRES` | HTTP/1.1 | HTTP/2 (gRPC), WebSocket |
 | `Resolver` | built from `tables/http.rules` | the HTTP rule tables | the gRPC rule table |
