@@ -6,7 +6,7 @@ Knows: the order in which directories are asked, what a connection may remember.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from gateway.call import Call, Principal
 from gateway.identity.basic import name_and_password
@@ -18,12 +18,8 @@ from gateway.identity.refused import BadLogin, Result
 NO_PROVIDER = "unknown"
 
 
-class Searched(Protocol):
+class Asked(Protocol):
     """A directory among others."""
-
-    def held(self, name: str, password: str) -> Held[Principal] | None:
-        """A login that held a moment ago, without waiting."""
-        ...
 
     async def log_in(self, name: str, password: str, peer: str) -> Principal:
         """Raises `BadLogin`, `LoginThrottled`, `IdentityUnavailable`."""
@@ -34,11 +30,17 @@ class Searched(Protocol):
         ...
 
 
-class BasicIdentity:
-    """The `Identity` for `Authorization: Basic`. `directories` are asked in order.
+class Searched(Asked, Protocol):
+    """One that remembers."""
 
-    A name that one does not know is asked of the next. One that knows it ends the search, whatever it says; so does one
-    that cannot be asked: the name may be its own. A password goes to no directory behind the one whose it is.
+    def held(self, name: str, password: str) -> Held[Principal] | None:
+        """A login that held a moment ago, without waiting."""
+        ...
+
+
+class BasicIdentity:
+    """The `Identity` for `Authorization: Basic`. `directories` are asked in order (`first_of`).
+
     `now` is the directories' clock; `count` gets a provider's name and a `Result`.
     """
 
@@ -69,14 +71,26 @@ class BasicIdentity:
             raise
         if pair is None:
             return None
-        directory, principal = await self._log_in(*pair, call.peer)
+        directory, principal = await first_of(self._directories, *pair, call.peer)
         if (held := directory.held(*pair)) is not None:
             call.note(self, held)  # as long as the directory remembers it
         return principal
 
-    async def _log_in(self, name: str, password: str, peer: str) -> tuple[Searched, Principal]:
-        *others, last = self._directories
-        for directory in others:
-            if (principal := await directory.log_in_if_known(name, password, peer)) is not None:
-                return directory, principal
-        return last, await last.log_in(name, password, peer)
+
+D = TypeVar("D", bound=Asked)
+
+
+async def first_of(directories: Sequence[D], name: str, password: str, peer: str) -> tuple[D, Principal]:
+    """The person whose name and password these are, and the directory that knows them.
+
+    A name that one directory does not know is asked of the next. One that knows it ends the search, whatever it says; so
+    does one that cannot be asked: the name may be its own. A password goes to no directory behind the one whose it is.
+    Raises `BadLogin`, `LoginThrottled`, `IdentityUnavailable`.
+    """
+    if not directories:
+        raise BadLogin(Result.BAD_PASSWORD, "no directory is configured")
+    *others, last = directories
+    for directory in others:
+        if (principal := await directory.log_in_if_known(name, password, peer)) is not None:
+            return directory, principal
+    return last, await last.log_in(name, password, peer)

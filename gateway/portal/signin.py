@@ -19,12 +19,12 @@ from aiohttp import web
 from gateway.call import Principal
 from gateway.errors import IdentityUnavailable, LoginThrottled, NotFound, Refusal, Unidentified
 from gateway.identity.basic import plain_pair
+from gateway.identity.login import first_of
 from gateway.identity.providers import Begun, BrowserLogin
 from gateway.identity.refused import BadLogin, NotLoggedIn, Result
 from gateway.portal import cookies
 from gateway.portal.asked import id_of, peer_of
 from gateway.portal.desk import Desk
-from gateway.portal.login import log_in
 from gateway.portal.login_page import login_page
 from gateway.portal.pages import HOME, go_home, go_on
 
@@ -65,7 +65,7 @@ class SignIn:
         name = form.get("name", "")
         try:
             pair = plain_pair(name, form.get("password", ""))
-            principal = await log_in(self._services.directories, *pair, peer_of(request))
+            _, principal = await first_of(self._services.directories, *pair, peer_of(request))
         except (BadLogin, LoginThrottled, IdentityUnavailable) as refusal:
             return self._refused(request, refusal, name)
         return self._logged_in(request, principal)

@@ -13,9 +13,9 @@ from aiohttp import web
 
 from gateway.errors import Refusal, Unidentified
 from gateway.identity.basic import name_and_password
+from gateway.identity.login import first_of
 from gateway.identity.refused import BASIC_CHALLENGE, BadLogin, Result
 from gateway.portal.asked import id_of, peer_of
-from gateway.portal.login import log_in
 from gateway.portal.services import NotMinted, Services
 
 TOKEN_PATH: Final = "/auth/token"  # noqa: S105  a path
@@ -59,7 +59,7 @@ def routes(services: Services) -> Iterable[web.AbstractRouteDef]:
 async def _issued(services: Services, request: web.Request) -> web.Response:
     """Raises `Refusal`. What the body holds is not looked at: there is one grant, and nothing to choose."""
     name, password = _credential(request)
-    principal = await log_in(services.directories, name, password, peer_of(request))
+    _, principal = await first_of(services.directories, name, password, peer_of(request))
     if not services.still(principal):
         raise BadLogin(Result.REVOKED)
     minted = services.mint(principal)
