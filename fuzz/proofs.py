@@ -17,8 +17,8 @@ from joserfc.jwk import JWKRegistry
 
 from fuzz.material import Untold
 from fuzz.tokens import SIGNERS, part_of
-from gateway.identity.dpop import WINDOW, Proofs, Seen
 from gateway.identity.refused import BadProof
+from gateway.identity.tokens.dpop import WINDOW, Proofs, Seen
 from tests.identity.conftest import EPOCH, call_with
 from tests.identity.proofs import HOST, PATH, thumb
 from tests.identity.signers import b64

@@ -18,11 +18,11 @@ from fuzz.references.messages import Refused
 from fuzz.references.tokens import Verifier, public_key
 from gateway.call import Principal
 from gateway.fetch import Fetch, Fetched
-from gateway.identity.jwk import KEYS_LIMIT, signing_keys
-from gateway.identity.keys import KeySet
-from gateway.identity.oidc import OidcBearer
+from gateway.identity.provider.keys import KeySet
 from gateway.identity.refused import BadToken, Result
-from gateway.identity.tokens import BearerIdentity
+from gateway.identity.signatures.jwk import KEYS_LIMIT, signing_keys
+from gateway.identity.tokens.identity import BearerIdentity
+from gateway.identity.tokens.oidc import OidcBearer
 from gateway.settings import OidcIssuer
 from tests.identity.conftest import EPOCH, call_with
 from tests.identity.signers import Signer, b64

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
 
+from gateway.globs import compile_glob
 from gateway.policy.engine import Effect, Rule
-from gateway.policy.globs import compile_glob
 from gateway.settings import Settings
 
 

@@ -31,8 +31,8 @@ from gateway.doors.http import HttpDoor
 from gateway.exchange import Exchange
 from gateway.fetch import Fetch
 from gateway.generation import Generation, Lasting, Source
-from gateway.identity.providers import Standing
-from gateway.identity.throttle import Throttle
+from gateway.identity.contracts import Standing
+from gateway.identity.passwords.throttle import Throttle
 from gateway.ids import RequestIds
 from gateway.pages import OwnPages
 from gateway.pools.backends import Backend

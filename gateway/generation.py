@@ -21,10 +21,10 @@ from gateway.config.mistakes import Mistake, Mistakes
 from gateway.config.watch import UNKNOWN, Content, contents
 from gateway.fetch import Fetch
 from gateway.identities import Identities
-from gateway.identity.listed import Listed
-from gateway.identity.listed import read as read_listed
-from gateway.identity.own import logins
-from gateway.identity.throttle import Throttle
+from gateway.identity.passwords.throttle import Throttle
+from gateway.identity.tokens.own import logins
+from gateway.listed import Listed
+from gateway.listed import read as read_listed
 from gateway.pipeline import Pipeline
 from gateway.policy import files as policyfile
 from gateway.policy.engine import Policy, Rule

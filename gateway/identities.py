@@ -10,25 +10,26 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from gateway import providers, tls
-from gateway.identity import FirstOf
-from gateway.identity.active import ActiveBearer
-from gateway.identity.apikey import PROVIDER as API_KEYS
-from gateway.identity.apikey import ApiKeys
-from gateway.identity.dpop import Proofs, Seen
-from gateway.identity.introspection import Introspector
-from gateway.identity.keys import KeySet
-from gateway.identity.listed import Listed
-from gateway.identity.login import BasicIdentity
+from gateway.address import public_url
+from gateway.identity.apikeys.apikey import PROVIDER as API_KEYS
+from gateway.identity.apikeys.apikey import ApiKeys
+from gateway.identity.contracts import BrowserLogin, Provider, Standing
+from gateway.identity.first import FirstOf
+from gateway.identity.groupsource import GroupSource
 from gateway.identity.mtls import PROVIDER as MTLS
-from gateway.identity.oidc import OidcBearer
-from gateway.identity.own import OwnTokens, logins
-from gateway.identity.possession import Possession
-from gateway.identity.providers import BrowserLogin, Provider, Standing
+from gateway.identity.passwords.login import BasicIdentity
+from gateway.identity.provider.introspection import Introspector
+from gateway.identity.provider.keys import KeySet
 from gateway.identity.refused import BASIC_CHALLENGE, CHALLENGE
-from gateway.identity.supplied import Groups, GroupsSupplied, OpaqueGroupsSupplied
-from gateway.identity.tokens import BearerIdentity
-from gateway.identity.vouching import Opaque, Voucher
-from gateway.portal.address import public_url
+from gateway.identity.tokens.active import ActiveBearer
+from gateway.identity.tokens.dpop import Proofs, Seen
+from gateway.identity.tokens.identity import BearerIdentity
+from gateway.identity.tokens.oidc import OidcBearer
+from gateway.identity.tokens.own import OwnTokens, logins
+from gateway.identity.tokens.possession import Possession
+from gateway.identity.tokens.supplied import GroupsSupplied, OpaqueGroupsSupplied
+from gateway.identity.tokens.vouching import Opaque, Voucher
+from gateway.listed import Listed
 from gateway.providers import Around, Directories
 from gateway.seams import Identity
 from gateway.settings import OidcIssuer, Settings
@@ -149,12 +150,12 @@ def _vouchers(
     return made
 
 
-def _supplied(issuer: OidcIssuer, voucher: Voucher, directories: Mapping[str, Groups]) -> Voucher:
+def _supplied(issuer: OidcIssuer, voucher: Voucher, directories: Mapping[str, GroupSource]) -> Voucher:
     """With the groups of a directory, where the issuer's settings say so."""
     return GroupsSupplied(voucher, directories[issuer.groups_from], time.time) if issuer.groups_from else voucher
 
 
-def _opaque(vouchers: _Vouchers, directories: Mapping[str, Groups]) -> Opaque | None:
+def _opaque(vouchers: _Vouchers, directories: Mapping[str, GroupSource]) -> Opaque | None:
     """The one provider that is asked about tokens that say nothing of themselves."""
     for issuer, one in vouchers.items():
         if issuer.verify == "introspect" and isinstance(one, ActiveBearer):

@@ -13,17 +13,18 @@ from typing import Any
 
 from gateway import tls
 from gateway.fetch import Fetch
-from gateway.identity import signing
-from gateway.identity.codeflow import Around as AroundLogin
-from gateway.identity.codeflow import CodeFlow, GroupsOf
-from gateway.identity.introspection import Introspector
-from gateway.identity.keys import KeySet
+from gateway.identity.browser.codeflow import Around as AroundLogin
+from gateway.identity.browser.codeflow import CodeFlow
+from gateway.identity.contracts import BrowserLogin
+from gateway.identity.groupsource import GroupSource
 from gateway.identity.ldap.directory import LdapDirectory
 from gateway.identity.mtls import CertificateIdentity
-from gateway.identity.oauth import Client
-from gateway.identity.own import OwnTokens, logins
-from gateway.identity.providers import BrowserLogin, Directory
-from gateway.identity.throttle import Throttle
+from gateway.identity.passwords.throttle import Throttle
+from gateway.identity.provider.introspection import Introspector
+from gateway.identity.provider.keys import KeySet
+from gateway.identity.provider.oauth import Client
+from gateway.identity.signatures import signing
+from gateway.identity.tokens.own import OwnTokens, logins
 from gateway.settings import ClientTls, Ldap, OidcIssuer, Settings
 
 
@@ -86,7 +87,7 @@ def directories(settings: Settings, around: Around, before: Directories) -> Dire
     return made
 
 
-def certificates(settings: Settings, around: Around, known: Mapping[str, Directory]) -> Iterator[CertificateIdentity]:
+def certificates(settings: Settings, around: Around, known: Mapping[str, GroupSource]) -> Iterator[CertificateIdentity]:
     """Callers known by their certificate, if anybody is. Raises `ValueError`."""
     mtls = settings.mtls
     if mtls is not None:
@@ -105,24 +106,24 @@ def own_tokens(settings: Settings, url: str) -> OwnTokens | None:
 
 
 def browser_logins(
-    keys_of: Mapping[OidcIssuer, KeySet], around: Around, known: Mapping[str, Directory]
+    keys_of: Mapping[OidcIssuer, KeySet], around: Around, known: Mapping[str, GroupSource]
 ) -> Iterator[BrowserLogin]:
     """Of the issuers that have one. Raises `ValueError`, `TlsError` or `OSError`."""
     for issuer, keys in keys_of.items():
         login = issuer.login
         if login is not None:
             client = Client(login, login.private_key.read_bytes() if login.private_key else None)
-            needs = AroundLogin(around.fetch, around.count, _trust(issuer), groups_of(issuer, known))
+            needs = AroundLogin(around.fetch, around.count, _trust(issuer), _groups(issuer, known))
             yield CodeFlow(issuer, login, client, keys, needs)
 
 
-def groups_of(issuer: OidcIssuer, known: Mapping[str, Directory]) -> GroupsOf | None:
+def _groups(issuer: OidcIssuer, known: Mapping[str, GroupSource]) -> GroupSource | None:
     """Who knows the groups of this provider's people, if not its tokens. Raises `ValueError`."""
     if issuer.groups_from is None:
         return None
     if issuer.groups_from not in known:
         raise ValueError(f"provider {issuer.name}: groups_from: no directory is called '{issuer.groups_from}'")
-    return known[issuer.groups_from].groups_of
+    return known[issuer.groups_from]
 
 
 def _trust(issuer: OidcIssuer) -> ssl.SSLContext | None:

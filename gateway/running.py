@@ -11,9 +11,9 @@ from typing import Final
 
 from gateway.call import ModelRef, Operation, Principal
 from gateway.generation import Generation
-from gateway.identity.own import OwnTokens, logins
-from gateway.identity.providers import BrowserLogin, Directory
-from gateway.portal.services import Granted, Minted, NotMinted
+from gateway.identity.contracts import BrowserLogin, Directory
+from gateway.identity.tokens.own import Minted, NotMinted, OwnTokens, logins
+from gateway.portal.services import Granted
 
 # Who may do either with a model may use it, as far as a list for people goes.
 _USES = (Operation.INFER, Operation.STREAM)

@@ -20,6 +20,7 @@ from enum import Enum
 from typing import Any, Final, Protocol
 
 from gateway.call import AnswerHead, Call, Dialect, FieldBlock, Fields, Grant, ModelRef, Outcome, Principal
+from gateway.errors import Unidentified
 from gateway.exchange import Body, Exchange, Flow
 from gateway.pools.backends import Backend, Pool
 from gateway.pools.balance import Balancer as Balancer  # noqa: PLC0414  it belongs on this page
@@ -34,6 +35,11 @@ class Identity(Protocol):
         ...
 
     async def identify(self, call: Call) -> Principal | None: ...
+
+    def revoked(self, call: Call, why: str, /) -> Unidentified:
+        """How to refuse a credential of this call that holds but was revoked: as one that does not hold. `why` is for
+        operators."""
+        ...
 
 
 class UsageKind(Enum):

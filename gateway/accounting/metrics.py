@@ -15,8 +15,8 @@ from prometheus_client.registry import Collector
 
 from gateway import __version__
 from gateway.accounting.tallies import CallSeries, Tallies
-from gateway.identity.apikey import ApiKey
-from gateway.identity.providers import Standing
+from gateway.identity.apikeys.apikey import ApiKey
+from gateway.identity.contracts import Standing
 from gateway.pools.backends import Pool
 
 CALL_LABELS = ("pool", "model", "operation")

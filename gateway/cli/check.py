@@ -17,10 +17,10 @@ from gateway.advice import advice
 from gateway.config.mistakes import Mistakes
 from gateway.fetch import Fetch
 from gateway.generation import Generation, Lasting, Source
-from gateway.identity.introspection import Introspector
-from gateway.identity.keys import KeySet
 from gateway.identity.ldap.directory import LdapDirectory
-from gateway.identity.throttle import Throttle
+from gateway.identity.passwords.throttle import Throttle
+from gateway.identity.provider.introspection import Introspector
+from gateway.identity.provider.keys import KeySet
 from gateway.pools.backends import Backend, Pool
 from gateway.pools.readiness import Readiness, ask, ready_path
 from gateway.startup import CannotStart, Unbuildable, buildable

@@ -20,9 +20,9 @@ from gateway.config.mistakes import Mistakes
 from gateway.config.replace import alone, replace
 from gateway.config.units import LONGEST_TIME
 from gateway.config.values import label
-from gateway.identity.keyedit import CannotChange, stamp, with_key, with_time
-from gateway.identity.keyfile import Entry, entries, written
-from gateway.identity.keytext import DIGEST_PREFIX, digest_of, id_of, new_id, new_key
+from gateway.identity.apikeys.keyedit import CannotChange, stamp, with_key, with_time
+from gateway.identity.apikeys.keyfile import Entry, entries, written
+from gateway.identity.apikeys.keytext import DIGEST_PREFIX, digest_of, id_of, new_id, new_key
 from gateway.startup import CannotStart
 
 EXAMPLE: Final = """examples:

@@ -19,9 +19,9 @@ import orjson
 from gateway import tls
 from gateway.config.units import is_loopback, url
 from gateway.fetch import Fetch, Fetched, FetchFailed
-from gateway.identity.device import DeviceLogin, NotLoggedIn, plain
-from gateway.identity.discovery import Discovery, Unusable
-from gateway.identity.oauth import Client, DeviceCode, Request
+from gateway.identity.provider.device import DeviceLogin, NotLoggedIn, plain
+from gateway.identity.provider.discovery import Discovery, Unusable
+from gateway.identity.provider.oauth import Client, DeviceCode, Request
 from gateway.settings import ClientTls, OAuthClient, OidcIssuer
 
 EXAMPLES: Final = """examples:

@@ -16,7 +16,7 @@ from gateway.config.ldapchecks import directories
 from gateway.config.part import Finding, Part
 from gateway.config.units import SIZES, duration, is_loopback, same_place, size, url
 from gateway.config.values import BY_POOL
-from gateway.policy.globs import compile_glob
+from gateway.globs import compile_glob
 from gateway.resolve.likeness import Names, likenesses
 
 # Where an empty list would leave nothing to do, and what one needs there.

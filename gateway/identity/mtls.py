@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from gateway.call import Call, ClientCertificate, Principal
-from gateway.errors import GroupsUnknown, IdentityUnavailable
-from gateway.identity.groups import plain
-from gateway.identity.refused import BadCertificate, BadLogin, Result
+from gateway.errors import IdentityUnavailable, Unidentified
+from gateway.identity.groupsource import GroupSource, with_groups
+from gateway.identity.names import plain
+from gateway.identity.refused import INVALID, BadCertificate, BadLogin, Result
 from gateway.settings import Mtls
 
 #: What it is called in policies, metrics and logs, and as the issuer of its principals.
@@ -24,19 +24,9 @@ PROVIDER = "mtls"
 
 # Certificates that were read, each about one KiB.
 REMEMBERED_LIMIT = 10_000
-# How long groups of a directory count, in seconds; the directory has a memory of its own.
-GROUPS_SECONDS = 60.0
 
 #: Fields by which callers are known in another way; a certificate beside them may be a proxy's.
 _OTHERS = frozenset((b"authorization", b"x-api-key"))
-
-
-class Groups(Protocol):
-    """Who knows groups by subject: a directory."""
-
-    async def groups_of(self, subject: str) -> frozenset[str]:
-        """May be awaited on the path of a call. Raises `BadLogin`, `GroupsUnknown` or `IdentityUnavailable`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +47,7 @@ class CertificateIdentity:
     def __init__(
         self,
         settings: Mtls,
-        groups: Groups | None,
+        groups: GroupSource | None,
         now: Callable[[], float],
         steady: Callable[[], float],
         count: Callable[[str, str], None],
@@ -105,6 +95,10 @@ class CertificateIdentity:
         self._count(PROVIDER, result.value)
         return known.principal
 
+    def revoked(self, _call: Call, why: str, /) -> Unidentified:
+        """See `seams.Identity`."""
+        return BadCertificate(Result.REVOKED, INVALID, f"{Result.REVOKED.value} {why}")
+
     def _check_end(self, principal: Principal) -> None:
         """TLS asks when a connection begins; it may go on for longer than the certificate."""
         if self._now() >= principal.expires:
@@ -116,27 +110,17 @@ class CertificateIdentity:
 
     async def _read(self, certificate: ClientCertificate) -> _Known:
         subject, expires = named(certificate.der, self._settings.subject)
-        groups, groups_known, until = frozenset[str](), True, float("inf")
+        until, thumbprint = float("inf"), certificate.thumbprint
+        principal = Principal(subject, PROVIDER, PROVIDER, expires=expires, credential=thumbprint)
         if self._groups is not None:
-            until = self._steady() + GROUPS_SECONDS
             try:
-                groups = await self._groups.groups_of(subject)
-            except GroupsUnknown:
-                groups_known = False
+                principal = await with_groups(principal, self._groups)
             except BadLogin as error:
                 detail = error.detail
                 raise BadCertificate(Result.REFUSED_ACCOUNT, "its owner has no account that holds", detail) from None
-        principal = Principal(
-            subject=subject,
-            issuer=PROVIDER,
-            provider=PROVIDER,
-            groups=groups,
-            expires=expires,
-            groups_known=groups_known,
-            credential=certificate.thumbprint,
-        )
-        known = self._known[certificate.thumbprint] = _Known(principal, until)
-        self._known.move_to_end(certificate.thumbprint)
+            until = self._steady() + self._groups.groups_hold(subject)
+        known = self._known[thumbprint] = _Known(principal, until)
+        self._known.move_to_end(thumbprint)
         if len(self._known) > REMEMBERED_LIMIT:
             self._known.popitem(last=False)
         return known

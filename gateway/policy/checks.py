@@ -11,8 +11,8 @@ import zoneinfo
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from gateway.globs import compile_glob
 from gateway.policy.engine import VERSION
-from gateway.policy.globs import compile_glob
 
 Path = tuple[str | int, ...]
 

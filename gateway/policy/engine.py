@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from gateway.call import Grant, ModelRef, Operation, Principal
 from gateway.errors import Forbidden, GroupsUnknown, NotFound, Refusal, RouteForbidden, UnknownModel
-from gateway.policy.globs import GlobMasks, compile_glob
+from gateway.globs import GlobMasks, compile_glob
 
 Key = TypeVar("Key")
 

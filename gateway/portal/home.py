@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from aiohttp import web
 
 from gateway.errors import RouteForbidden
+from gateway.identity.tokens.own import NotMinted
 from gateway.portal.asked import id_of
 from gateway.portal.desk import Desk
 from gateway.portal.login_page import login_page
 from gateway.portal.pages import HOME, Page, go_home
-from gateway.portal.services import NotMinted
 from gateway.portal.sessions import Session
 from gateway.portal.snippets import VARIABLE, snippets
 

@@ -9,10 +9,8 @@ import base64
 from collections.abc import Callable, Sequence
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
-from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 _KEY_BYTES = 32  # of Fernet: half of it encrypts (AES-128-CBC), half of it authenticates (HMAC-SHA256)
 
@@ -51,11 +49,6 @@ class Seal:
             self._fernet = MultiFernet([Fernet(_key(secret, self._purpose)) for secret in secrets])
             self._made_of = secrets
         return self._fernet
-
-
-def secret_of(key: PrivateKeyTypes) -> bytes:
-    """A secret that everybody with this private key has."""
-    return key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
 
 
 def _key(secret: bytes, purpose: str) -> bytes:

@@ -6,24 +6,12 @@ Knows: the questions. Must not know: who answers, HTTP.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from gateway.call import Principal
-from gateway.identity.providers import BrowserLogin, Directory
-
-
-@dataclass(frozen=True, slots=True)
-class Minted:
-    """A token that the gateway signed; `lifetime` in seconds, `id` is its `jti`."""
-
-    text: str = field(repr=False)
-    lifetime: float
-    id: str
-
-
-class NotMinted(Exception):  # noqa: N818  named for what happened, like the refusals
-    """This caller gets no token of the gateway. The text says why, to the caller."""
+from gateway.identity.contracts import BrowserLogin, Directory
+from gateway.identity.tokens.own import Minted
 
 
 @dataclass(frozen=True, slots=True)

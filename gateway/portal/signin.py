@@ -18,9 +18,9 @@ from aiohttp import web
 
 from gateway.call import Principal
 from gateway.errors import IdentityUnavailable, LoginThrottled, NotFound, Refusal, Unidentified
-from gateway.identity.basic import plain_pair
-from gateway.identity.login import first_of
-from gateway.identity.providers import Begun, BrowserLogin
+from gateway.identity.contracts import Begun, BrowserLogin
+from gateway.identity.credentials.basic import plain_pair
+from gateway.identity.passwords.login import first_of
 from gateway.identity.refused import BadLogin, NotLoggedIn, Result
 from gateway.portal import cookies
 from gateway.portal.asked import id_of, peer_of

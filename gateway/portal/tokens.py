@@ -12,11 +12,12 @@ from typing import Final
 from aiohttp import web
 
 from gateway.errors import Refusal, Unidentified
-from gateway.identity.basic import name_and_password
-from gateway.identity.login import first_of
+from gateway.identity.credentials.basic import name_and_password
+from gateway.identity.passwords.login import first_of
 from gateway.identity.refused import BASIC_CHALLENGE, BadLogin, Result
+from gateway.identity.tokens.own import NotMinted
 from gateway.portal.asked import id_of, peer_of
-from gateway.portal.services import NotMinted, Services
+from gateway.portal.services import Services
 
 TOKEN_PATH: Final = "/auth/token"  # noqa: S105  a path
 KEYS_PATH: Final = "/.well-known/jwks.json"

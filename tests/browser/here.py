@@ -19,10 +19,11 @@ from aiohttp import web
 from gateway.call import Principal
 from gateway.devcerts import Paths
 from gateway.errors import LoginThrottled
-from gateway.identity.providers import BrowserLogin, Directory
+from gateway.identity.contracts import BrowserLogin, Directory
 from gateway.identity.refused import BadLogin, Result
+from gateway.identity.tokens.own import Minted, NotMinted
 from gateway.portal import application
-from gateway.portal.services import Granted, Minted, NotMinted
+from gateway.portal.services import Granted
 from tests.parts.client import Answer, ask
 from tests.parts.process import free_port
 

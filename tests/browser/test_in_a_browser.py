@@ -12,11 +12,11 @@ import pytest
 from gateway.call import Principal
 from gateway.devcerts import Paths
 from gateway.fetch import Fetch
-from gateway.identity.codeflow import Around as AroundLogin
-from gateway.identity.codeflow import CodeFlow
-from gateway.identity.keys import KeySet
-from gateway.identity.oauth import Client
-from gateway.identity.providers import Begun
+from gateway.identity.browser.codeflow import Around as AroundLogin
+from gateway.identity.browser.codeflow import CodeFlow
+from gateway.identity.contracts import Begun
+from gateway.identity.provider.keys import KeySet
+from gateway.identity.provider.oauth import Client
 from gateway.portal.services import Granted
 from gateway.settings import Login, OidcIssuer
 from tests.browser.conftest import GROUPS, MODELS, PASSWORD

@@ -10,7 +10,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.portal.sealing import Seal, secret_of
+from gateway.identity.signatures.signing import secret_of
+from gateway.portal.sealing import Seal
 
 NOW = 1_900_000_000.0
 OLD, NEW, OTHER = b"o" * 32, b"n" * 32, b"x" * 32

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from gateway.__main__ import main
-from gateway.identity.keyedit import stamp
-from gateway.identity.keyfile import Entry, written
-from gateway.identity.keytext import DIGEST_PREFIX, PATTERN, digest_of, id_of
+from gateway.identity.apikeys.keyedit import stamp
+from gateway.identity.apikeys.keyfile import Entry, written
+from gateway.identity.apikeys.keytext import DIGEST_PREFIX, PATTERN, digest_of, id_of
 from tests.config.conftest import MINIMAL, make_pair
 from tests.parts.process import ROOT
 

@@ -19,7 +19,7 @@ from aiohttp import web
 
 from gateway.devcerts import Paths
 from gateway.errors import IdentityUnavailable, LoginThrottled
-from gateway.identity.jwt import parse
+from gateway.identity.signatures.jwt import parse
 from gateway.portal.application import make
 from gateway.settings import ServerTls
 from gateway.tls import server_context

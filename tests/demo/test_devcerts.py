@@ -16,7 +16,7 @@ from cryptography import x509
 
 from gateway import devcerts
 from gateway.devcerts import LIFETIME, RENEW_BEFORE, Paths
-from gateway.identity import signing
+from gateway.identity.signatures import signing
 
 SCRIPT = Path(__file__).resolve().parents[2] / "certs" / "make_dev_certs.py"
 

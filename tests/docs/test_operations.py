@@ -16,8 +16,8 @@ from gateway.accounting.metrics import MetricsPage, Sources
 from gateway.accounting.tallies import Tallies
 from gateway.call import Call, Channel, Outcome
 from gateway.errors import Refusal
-from gateway.identity.apikey import ApiKey
-from gateway.identity.providers import Standing
+from gateway.identity.apikeys.apikey import ApiKey
+from gateway.identity.contracts import Standing
 from gateway.logs import JsonLines
 from gateway.pools.ejection import FailureReason
 from tests.backends.made import up

@@ -18,8 +18,8 @@ from tritonclient import http as tritonhttp
 from tritonclient.http.auth import BasicAuth
 from tritonclient.utils import InferenceServerException
 
-from gateway.identity.keyedit import stamp
-from gateway.identity.keytext import id_of, new_key
+from gateway.identity.apikeys.keyedit import stamp
+from gateway.identity.apikeys.keytext import id_of, new_key
 from tests.conftest import StartGateway, Token
 from tests.parts.client import Answer, connection, prepared, whole
 from tests.parts.gateway import Gateway, allow, oidc, pool

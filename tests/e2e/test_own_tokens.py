@@ -13,8 +13,8 @@ import openai
 import pytest
 
 from gateway.call import Principal
-from gateway.identity.own import OwnTokens
-from gateway.identity.signing import read
+from gateway.identity.signatures.signing import read
+from gateway.identity.tokens.own import OwnTokens
 from tests.conftest import StartGateway
 from tests.identity.pems import MAKERS, key_file, private
 from tests.parts.client import Answer

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gateway.identity.keytext import id_of
+from gateway.identity.apikeys.keytext import id_of
 from tests.conftest import StartGateway, Token
 from tests.e2e.test_api_keys import Kept, chat, with_key
 from tests.identity.pems import key_file, private

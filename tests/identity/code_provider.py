@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from aiohttp import web
 
-from gateway.identity.providers import Begun
+from gateway.identity.contracts import Begun
 from tests.identity.provider import Provider
 from tests.identity.signers import Json, Mint, rsa_signer
 

@@ -14,9 +14,9 @@ import pytest
 from gateway.call import Call, Channel, Fields, Principal
 from gateway.errors import Unidentified
 from gateway.fetch import Fetch
-from gateway.identity.keys import KeySet
-from gateway.identity.oidc import OidcBearer
-from gateway.identity.tokens import BearerIdentity
+from gateway.identity.provider.keys import KeySet
+from gateway.identity.tokens.identity import BearerIdentity
+from gateway.identity.tokens.oidc import OidcBearer
 from gateway.settings import OidcIssuer
 from tests.identity.provider import Provider
 from tests.identity.signers import Mint, rsa_signer

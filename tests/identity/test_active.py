@@ -19,10 +19,10 @@ from gateway.call import ClientCertificate, Principal
 from gateway.drive import Drive
 from gateway.errors import IdentityUnavailable, Unidentified
 from gateway.fetch import Fetch
-from gateway.identity.active import ActiveBearer, Refusals
-from gateway.identity.introspection import AT_ONCE, Introspector
+from gateway.identity.provider.introspection import AT_ONCE, Introspector
 from gateway.identity.refused import BadToken, Result
-from gateway.identity.tokens import BearerIdentity
+from gateway.identity.tokens.active import ActiveBearer, Refusals
+from gateway.identity.tokens.identity import BearerIdentity
 from gateway.settings import Claims, Introspection, OidcIssuer
 from tests.identity.conftest import EPOCH, Bench, bearing, call_with, until
 from tests.identity.proofs import HOST, KEYS, Prover, thumb
@@ -361,14 +361,14 @@ async def test_only_so_many_questions_are_under_way_at_once(asking: Asking) -> N
 
 
 async def test_calls_beyond_the_bound_are_told_to_come_back(asking: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.identity.introspection.CALLS_LIMIT", 2)
+    monkeypatch.setattr("gateway.identity.provider.introspection.CALLS_LIMIT", 2)
     await asking.ask(patience=0.2)
     asking.provider.fail = "hang"
     waiting = asyncio.gather(*(asking.identify(OPAQUE) for _ in range(2)), return_exceptions=True)
     await until(lambda: asking.questions == 1)
     assert "too many calls wait" in await unavailable(asking)
     assert {type(one) for one in await waiting} == {IdentityUnavailable}
-    monkeypatch.setattr("gateway.identity.introspection.TOKENS_LIMIT", 0)
+    monkeypatch.setattr("gateway.identity.provider.introspection.TOKENS_LIMIT", 0)
     assert "no complete answer" in await unavailable(asking)
 
 

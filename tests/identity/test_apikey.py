@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from gateway.call import Call, Fields, Principal
 from gateway.errors import Unidentified
-from gateway.identity import FirstOf
-from gateway.identity.apikey import ApiKey, ApiKeys
-from gateway.identity.keytext import digest_of, new_key
+from gateway.identity.apikeys.apikey import ApiKey, ApiKeys
+from gateway.identity.apikeys.keytext import digest_of, new_key
+from gateway.identity.first import FirstOf
 from gateway.identity.refused import BadKey, BadLogin
 from tests.identity.conftest import EPOCH, Bench, Clock, bearing, call_with, challenge
 

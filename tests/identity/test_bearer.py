@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from gateway.call import Call, Principal
 from gateway.errors import Unidentified
-from gateway.identity import FirstOf
-from gateway.identity.bearer import bearer_token
+from gateway.identity.credentials.bearer import bearer_token
+from gateway.identity.first import FirstOf
 from gateway.identity.refused import BadToken
 from tests.identity.conftest import Bench, call_with, challenge
 
@@ -72,6 +72,9 @@ class Nobody:
 
     async def identify(self, call: Call) -> Principal | None:
         return None
+
+    def revoked(self, call: Call, why: str, /) -> Unidentified:
+        raise AssertionError("it recognised nobody")
 
 
 async def test_a_call_without_a_credential_is_told_which_kinds_are_taken(bench: Bench) -> None:

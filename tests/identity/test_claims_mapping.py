@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.call import Principal
-from gateway.identity.mapping import ClaimMapping
-from gateway.policy.globs import compile_glob
+from gateway.globs import compile_glob
+from gateway.identity.tokens.mapping import ClaimMapping
 from gateway.settings import Claims, OidcIssuer
 from tests.identity.conftest import EPOCH, Bench
 from tests.identity.signers import Json

@@ -7,25 +7,42 @@ import base64
 import hashlib
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from gateway.call import Principal
-from gateway.errors import IdentityUnavailable
+from gateway.errors import GroupsUnknown, IdentityUnavailable, Refusal
 from gateway.fetch import Fetch
-from gateway.identity import codeflow
-from gateway.identity.codeflow import COOLING, FRESH, UNDERWAY_LIMIT, Around, CodeFlow, GroupsOf
-from gateway.identity.keys import KeySet
-from gateway.identity.oauth import Client
-from gateway.identity.providers import Begun
+from gateway.identity.browser import codeflow
+from gateway.identity.browser.codeflow import COOLING, FRESH, UNDERWAY_LIMIT, Around, CodeFlow
+from gateway.identity.contracts import Begun
+from gateway.identity.groupsource import GroupSource
+from gateway.identity.provider.keys import KeySet
+from gateway.identity.provider.oauth import Client
 from gateway.identity.refused import BadLogin, NotLoggedIn, Result
 from gateway.settings import Claims, Login, OidcIssuer
 from tests.identity.code_provider import BACK, CLIENT, SECRET, CodeProvider, text
 from tests.identity.conftest import EPOCH, Clock, until
 from tests.identity.signers import Json, hmac_token, part, rsa_signer
+
+
+class Staff:
+    """A directory that knows groups, or fails as told."""
+
+    def __init__(self, groups: Mapping[str, frozenset[str]], fails: Refusal | None = None) -> None:
+        self.groups = groups
+        self.fails = fails
+
+    async def groups_of(self, subject: str) -> frozenset[str]:
+        if self.fails is not None:
+            raise self.fails
+        return self.groups[subject]
+
+    def groups_hold(self, subject: str) -> float:
+        return 60.0
 
 
 class Bench:
@@ -37,13 +54,13 @@ class Bench:
         self.wall, self.steady = Clock(EPOCH), Clock(1000.0)
         self.counts: Counter[str] = Counter()
 
-    async def build(self, groups_of: GroupsOf | None = None, login: Login | None = None, **settings: Any) -> CodeFlow:
+    async def build(self, groups: GroupSource | None = None, login: Login | None = None, **settings: Any) -> CodeFlow:
         self.login = login or Login(CLIENT, client_secret=SECRET, scopes=("openid", "groups"))
         issuer = OidcIssuer("corp", self.provider.issuer, ("gw",), login=self.login, **settings)
         self.keys = KeySet(issuer, self.fetch, self.steady)
         await self.keys.refresh()
         self.provider.hits.clear()
-        around = Around(self.fetch, self._count, groups_of=groups_of, now=self.wall, steady=self.steady)
+        around = Around(self.fetch, self._count, groups=groups, now=self.wall, steady=self.steady)
         self.flow = CodeFlow(issuer, self.login, Client(self.login), self.keys, around)
         return self.flow
 
@@ -287,11 +304,7 @@ async def test_nobody_is_let_in_with_groups_that_could_not_be_asked_for(bench: B
 
 
 async def test_groups_come_from_the_directory_where_the_settings_say_so(bench: Bench) -> None:
-    async def groups_of(subject: str) -> frozenset[str]:
-        assert subject == "alice"
-        return frozenset({"from-the-directory"})
-
-    await bench.build(groups_of=groups_of, groups_from="staff")
+    await bench.build(groups=Staff({"alice": frozenset({"from-the-directory"})}), groups_from="staff")
     begun = await bench.begin()
     bench.provider.says(begun, groups=["of-the-token"], hasgroups=True)
     principal = await bench.finish(begun)
@@ -301,12 +314,17 @@ async def test_groups_come_from_the_directory_where_the_settings_say_so(bench: B
 
 
 async def test_an_account_that_the_directory_has_locked_is_not_logged_in(bench: Bench) -> None:
-    async def locked(_: str) -> frozenset[str]:
-        raise BadLogin(Result.REFUSED_ACCOUNT)
-
-    await bench.build(groups_of=locked)
+    await bench.build(groups=Staff({}, BadLogin(Result.REFUSED_ACCOUNT)))
     refused = await bench.refused(await bench.begin())
     assert refused.message == "Your account may not be used. Ask your administrator."
+
+
+async def test_somebody_in_more_groups_than_the_directory_tells_is_logged_in_with_groups_unknown(bench: Bench) -> None:
+    await bench.build(groups=Staff({}, GroupsUnknown()), groups_from="staff")
+    begun = await bench.begin()
+    bench.provider.says(begun, groups=["of-the-token"])
+    principal = await bench.finish(begun)
+    assert (principal.groups, principal.groups_known) == (frozenset(), False)
 
 
 async def test_nothing_that_the_provider_names_over_plain_http_is_used(bench: Bench) -> None:

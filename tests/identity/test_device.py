@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.fetch import Fetched, FetchFailed
-from gateway.identity.device import LONGEST, DeviceLogin, NotLoggedIn, plain
-from gateway.identity.oauth import Client, DeviceCode, Request
+from gateway.identity.provider.device import LONGEST, DeviceLogin, NotLoggedIn, plain
+from gateway.identity.provider.oauth import Client, DeviceCode, Request
 from gateway.settings import OAuthClient
 
 CODES, TOKENS = "https://idp.test/device", "https://idp.test/token"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gateway.identity.jwk import signing_keys
-from gateway.identity.jwt import check_signature, parse
 from gateway.identity.refused import BadToken
+from gateway.identity.signatures.jwk import signing_keys
+from gateway.identity.signatures.jwt import check_signature, parse
 from tests.identity.conftest import Bench, Start, until
 from tests.identity.forged import FORGED, GOOD, UNKNOWN_KEY
 from tests.identity.signers import Json, ec_signer, ed_signer, rsa_signer

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from joserfc.jwk import JWKRegistry
 
-from gateway.identity.jwk import decode_base64url, signing_key, signing_keys, thumbprint
+from gateway.identity.signatures.jwk import decode_base64url, signing_key, signing_keys, thumbprint
 from gateway.settings import ALGORITHMS
 from tests.identity.conftest import Bench
 from tests.identity.signers import Json, Signer, b64, ec_signer, ed_signer, number, rsa_signer

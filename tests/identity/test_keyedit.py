@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gateway.config import yamlfile
 from gateway.config.mistakes import Mistakes
-from gateway.identity.keyedit import CannotChange, stamp, with_key, with_time
-from gateway.identity.keyfile import Entry, entries
+from gateway.identity.apikeys.keyedit import CannotChange, stamp, with_key, with_time
+from gateway.identity.apikeys.keyfile import Entry, entries
 
 AT = 1769860800.0
 NEW = Entry("k7f3m2qa", f"sha256:{'e' * 64}", "batch", AT, ("ds",))

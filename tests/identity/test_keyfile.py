@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gateway.config import yamlfile
 from gateway.config.mistakes import Mistakes
-from gateway.identity.apikey import ApiKey
-from gateway.identity.keyfile import entries, load
+from gateway.identity.apikeys.apikey import ApiKey
+from gateway.identity.apikeys.keyfile import entries, load
 
 DIGESTS = [f"sha256:{digit * 64}" for digit in "0123456789"]
 

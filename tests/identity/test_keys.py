@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from gateway.errors import IdentityUnavailable
-from gateway.identity.keys import FETCH_SECONDS
+from gateway.identity.provider.keys import FETCH_SECONDS
 from tests.identity.conftest import Bench, Start, until
 from tests.identity.provider import FAILURES
 from tests.identity.signers import part, rsa_signer
@@ -140,7 +140,7 @@ async def test_a_storm_against_an_empty_set_costs_no_fetch_beyond_the_schedule(c
 
 
 async def test_those_that_wait_for_one_fetch_are_bounded(cold: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.identity.keys.WAITING_LIMIT", 3)
+    monkeypatch.setattr("gateway.identity.provider.keys.WAITING_LIMIT", 3)
     waiting = [asyncio.create_task(cold.identify(cold.token(jti=str(n)))) for n in range(3)]
     await asyncio.sleep(0)
     with pytest.raises(IdentityUnavailable) as caught:
@@ -288,7 +288,7 @@ async def test_a_fault_of_our_own_in_reading_keys_ends_neither_the_fetching_nor_
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch:
-        patch.setattr("gateway.identity.keys.signing_keys", broken)
+        patch.setattr("gateway.identity.provider.keys.signing_keys", broken)
         await bench.keys.refresh()
     assert bench.keys.failing
     assert "identity.keys.fault" in caplog.text

@@ -11,7 +11,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.identity.keytext import (
+from gateway.identity.apikeys.keytext import (
     CHECK_LENGTH,
     ID_LETTERS,
     LETTERS,

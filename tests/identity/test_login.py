@@ -9,7 +9,7 @@ import pytest
 
 from gateway.call import Call, Principal
 from gateway.errors import IdentityUnavailable, LoginThrottled
-from gateway.identity.login import BasicIdentity
+from gateway.identity.passwords.login import BasicIdentity
 from gateway.identity.refused import BadLogin
 from gateway.settings import LdapCache
 from tests.identity.conftest import call_with, challenge

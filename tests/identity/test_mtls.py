@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from gateway.call import Call, Channel, ClientCertificate, Principal
 from gateway.errors import GroupsUnknown, IdentityUnavailable
+from gateway.identity.first import FirstOf
 from gateway.identity.mtls import CertificateIdentity, named
 from gateway.identity.refused import BadCertificate, BadLogin, Result
+from gateway.identity.revocation.revoked import Revoked
 from gateway.settings import Mtls
 from tests.identity.conftest import EPOCH, Clock, challenge
 from tests.parts.people import Authority
@@ -23,6 +25,8 @@ URI = x509.UniformResourceIdentifier(SPIFFE)
 HOST = x509.DNSName("batch.example.com")
 MAIL = x509.RFC822Name("alice@example.com")
 Field = tuple[bytes, bytes]
+#: Seconds for which the directory lets its word be remembered.
+HELD = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +46,9 @@ class Directory:
         if self.fails is not None:
             raise self.fails
         return frozenset({"ds"})
+
+    def groups_hold(self, subject: str) -> float:
+        return HELD
 
 
 class Desk:
@@ -236,3 +243,14 @@ def test_the_time_that_counts_is_the_one_in_the_certificate(authority: Authority
     name, expires = named(authority.issue(URI).der, "san_uri")
     assert name == SPIFFE
     assert expires < EPOCH
+
+
+async def test_a_certificate_of_somebody_revoked_is_refused_in_the_words_for_certificates(authority: Authority) -> None:
+    desk, der = Desk("cn"), authority.issue(common=("al",)).der
+    revoked = Revoked(subjects=frozenset({("mtls", "al")}))
+    first = FirstOf([desk.identity], revoked=revoked, count=desk.count)
+    with pytest.raises(BadCertificate, match="client certificate is not accepted: it does not hold") as caught:
+        await first.identify(call_of(der))
+    assert caught.value.detail == "revoked subject=al provider=mtls"
+    assert first.recall(call_of(der)) is None
+    assert desk.counts["mtls", "revoked"] == 1

@@ -15,7 +15,7 @@ from joserfc import jwt
 from joserfc.jwk import ECKey, RSAKey
 
 from gateway.fetch import Fetched
-from gateway.identity.oauth import Client, OddAnswer, Request, introspected, introspection
+from gateway.identity.provider.oauth import Client, OddAnswer, Request, introspected, introspection
 from gateway.settings import OAuthClient
 
 AT = "https://idp.test/introspect"

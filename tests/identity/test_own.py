@@ -11,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.call import Principal
-from gateway.identity.jwt import parse
-from gateway.identity.oidc import OidcBearer
-from gateway.identity.own import LEEWAY, OwnTokens, logins, new_id
 from gateway.identity.refused import BadToken, Result
-from gateway.identity.signing import OwnKey, own_keys
-from gateway.identity.tokens import BearerIdentity
-from gateway.portal.services import Minted, NotMinted
+from gateway.identity.signatures.jwt import parse
+from gateway.identity.signatures.signing import OwnKey, own_keys
+from gateway.identity.tokens.identity import BearerIdentity
+from gateway.identity.tokens.oidc import OidcBearer
+from gateway.identity.tokens.own import LEEWAY, Minted, NotMinted, OwnTokens, logins, new_id
 from gateway.settings import Ldap, LdapUsers, Listen, Login, OidcIssuer, ServerTls, Settings
 from tests.identity.conftest import EPOCH, Bench, Clock, bearing
 from tests.identity.forged import FORGED

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from gateway.call import Call, Channel, ClientCertificate, Principal
 from gateway.errors import IdentityUnavailable
-from gateway.identity.dpop import Proofs, Seen
-from gateway.identity.possession import Possession
 from gateway.identity.refused import BadProof, BadToken
-from gateway.identity.tokens import BearerIdentity
+from gateway.identity.tokens.dpop import Proofs, Seen
+from gateway.identity.tokens.identity import BearerIdentity
+from gateway.identity.tokens.possession import Possession
 from tests.identity.conftest import EPOCH, Bench, challenge
 from tests.identity.proofs import FORGED, GOOD, HOST, KEYS, PATH, Prover, thumb
 from tests.identity.signers import b64, ec_signer

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from gateway.call import Call, Principal
 from gateway.config.mistakes import Mistakes
 from gateway.errors import Unidentified
-from gateway.identity import FirstOf
-from gateway.identity.apikey import ApiKeys
-from gateway.identity.revoked import Revoked
-from gateway.identity.revokedfile import load
+from gateway.identity.apikeys.apikey import ApiKeys
+from gateway.identity.first import FirstOf
+from gateway.identity.revocation.revoked import Revoked
+from gateway.identity.revocation.revokedfile import load
 from tests.identity.conftest import EPOCH, Bench, Clock, bearing, call_with
 from tests.identity.test_apikey import KEY, kept
 

@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.serialization import PrivateFormat
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.identity.jwk import PRIVATE_MEMBERS, signing_keys
-from gateway.identity.signing import FILE_LIMIT, KEYS_LIMIT, key_set, own_keys, read, thumbprint
+from gateway.identity.signatures.jwk import PRIVATE_MEMBERS, signing_keys
+from gateway.identity.signatures.signing import FILE_LIMIT, KEYS_LIMIT, key_set, own_keys, read, thumbprint
 from gateway.settings import ALGORITHMS
 from tests.identity.pems import MAKERS, key_file, pem, private, public_pem
 

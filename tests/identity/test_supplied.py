@@ -8,8 +8,8 @@ import pytest
 
 from gateway.errors import GroupsUnknown, IdentityUnavailable
 from gateway.identity.refused import BadLogin, BadToken, Result
-from gateway.identity.supplied import GroupsSupplied
-from gateway.identity.tokens import BearerIdentity
+from gateway.identity.tokens.identity import BearerIdentity
+from gateway.identity.tokens.supplied import GroupsSupplied
 from tests.identity.conftest import Bench, bearing
 
 

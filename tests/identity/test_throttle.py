@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as some
 
 from gateway.errors import LoginThrottled
-from gateway.identity.pace import LONGEST, LOST, Marks, Pace
-from gateway.identity.throttle import ACCOUNT, ADDRESS, KNOWN_FOR, PAIR, Throttle, folded, place
+from gateway.identity.passwords.pace import LONGEST, LOST, Marks, Pace
+from gateway.identity.passwords.throttle import ACCOUNT, ADDRESS, KNOWN_FOR, PAIR, Throttle, folded, place
 from tests.identity.conftest import Clock
 
 HERE, THERE, ELSEWHERE = "192.0.2.1", "198.51.100.7", "2001:db8::1"

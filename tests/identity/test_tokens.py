@@ -13,9 +13,9 @@ from gateway.call import Principal
 from gateway.drive import Drive
 from gateway.errors import Unidentified
 from gateway.fetch import Fetch
-from gateway.identity.jwt import parse
 from gateway.identity.refused import BadToken, Result
-from gateway.identity.tokens import BearerIdentity
+from gateway.identity.signatures.jwt import parse
+from gateway.identity.tokens.identity import BearerIdentity
 from tests.identity.conftest import EPOCH, Bench, Start, bearing, call_with, until
 from tests.identity.provider import Provider
 from tests.identity.signers import b64, ec_signer, part, rsa_signer
@@ -60,7 +60,7 @@ async def test_what_is_remembered_is_bounded_and_the_oldest_goes_first(bench: Be
 async def test_callers_in_very_many_groups_do_not_fill_the_memory(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.identity.tokens.NAMES_LIMIT", 250)
+    monkeypatch.setattr("gateway.identity.tokens.identity.NAMES_LIMIT", 250)
     tokens = [bench.token(jti=n, groups=[f"g{m}" for m in range(100)]) for n in range(3)]
     for token in (*tokens, tokens[2], tokens[1], tokens[0]):
         await bench.identify(token)
@@ -71,7 +71,7 @@ async def test_tokens_that_are_verified_anew_are_remembered_as_ever(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is forgotten gives its room back."""
-    monkeypatch.setattr("gateway.identity.tokens.NAMES_LIMIT", 250)
+    monkeypatch.setattr("gateway.identity.tokens.identity.NAMES_LIMIT", 250)
     token = bench.token(groups=[f"g{n}" for n in range(100)])
     for turn in range(5):
         bench.provider.keys = [bench.good.jwk(), rsa_signer("k2").jwk(kid=f"k{turn}")]

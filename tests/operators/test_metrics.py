@@ -9,8 +9,8 @@ from gateway.accounting.metrics import MetricsPage, Sources
 from gateway.accounting.tallies import Histogram, Tallies
 from gateway.call import Outcome
 from gateway.errors import ClientGone, Forbidden, Truncated
-from gateway.identity.apikey import ApiKey
-from gateway.identity.providers import Standing
+from gateway.identity.apikeys.apikey import ApiKey
+from gateway.identity.contracts import Standing
 from tests.operators.test_audit import outcome
 from tests.path.fakes import CALL, Stage, answers
 

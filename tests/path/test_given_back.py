@@ -29,7 +29,7 @@ from gateway.fetch import Fetch
 from gateway.generation import Lasting
 from gateway.http1.answers import AnswerReader
 from gateway.http1.requests import RequestReader
-from gateway.identity.throttle import Throttle
+from gateway.identity.passwords.throttle import Throttle
 from gateway.policy.engine import Policy
 from gateway.pools.backends import Backend
 from gateway.resolve.resolver import HttpResolver

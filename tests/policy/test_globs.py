@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.policy.globs import NAMES_LIMIT, PATTERN_LIMIT, GlobMasks, compile_glob
+from gateway.globs import NAMES_LIMIT, PATTERN_LIMIT, GlobMasks, compile_glob
 from tests.policy.reference import name_matches
 from tests.policy.work import lines_run
 

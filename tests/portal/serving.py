@@ -13,13 +13,13 @@ import aiohttp
 
 from gateway.call import Principal
 from gateway.errors import Refusal
-from gateway.identity.own import OwnTokens
-from gateway.identity.providers import BrowserLogin
+from gateway.identity.contracts import BrowserLogin
 from gateway.identity.refused import BadLogin, Result
-from gateway.identity.signing import own_keys
+from gateway.identity.signatures.signing import own_keys
+from gateway.identity.tokens.own import Minted, OwnTokens
 from gateway.portal.application import make
 from gateway.portal.listening import Listening
-from gateway.portal.services import Granted, Minted
+from gateway.portal.services import Granted
 from tests.identity.pems import pem, private
 
 EPOCH = 1_900_000_000.0

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from gateway.address import public_url
 from gateway.devcerts import Paths
-from gateway.portal.address import public_url
 from gateway.settings import Listen, ServerTls
 from gateway.tls import TlsError, host_names
 

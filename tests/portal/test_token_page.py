@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from gateway.errors import IdentityUnavailable, LoginThrottled, Refusal
-from gateway.identity.jwk import signing_keys
-from gateway.identity.jwt import check_signature, parse
+from gateway.identity.signatures.jwk import signing_keys
+from gateway.identity.signatures.jwt import check_signature, parse
 from gateway.settings import ALGORITHMS
 from tests.portal.serving import URL, Page, People, Relay, Site, served
 

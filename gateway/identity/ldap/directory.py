@@ -18,15 +18,15 @@ from typing import Final, Protocol
 
 from gateway.call import Principal
 from gateway.errors import GroupsUnknown, IdentityUnavailable, LoginThrottled
-from gateway.identity.groups import GroupNames, plain
+from gateway.identity.contracts import Standing
 from gateway.identity.ldap.line import ServerFailed
 from gateway.identity.ldap.outage import Outage
 from gateway.identity.ldap.people import People, Person, Refused
-from gateway.identity.ldap.remembered import Digests, Held, Remembered
 from gateway.identity.ldap.servers import Link, Servers
 from gateway.identity.ldap.workers import Workers
-from gateway.identity.providers import Standing
+from gateway.identity.names import GroupNames, plain
 from gateway.identity.refused import BadLogin, Result
+from gateway.identity.remembered import Digests, Held, Remembered
 from gateway.settings import Ldap
 
 # Logins that wait for a thread, by threads: those further behind would wait longer than their time.

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.identity.groups import plain
 from gateway.identity.ldap import accounts
 from gateway.identity.ldap.filters import Filter, all_of
 from gateway.identity.ldap.line import ServerFailed
@@ -21,6 +20,7 @@ from gateway.identity.ldap.membership import PRESENT, Groups, Membership, one_va
 from gateway.identity.ldap.names import escape_assertion, escape_value, folded, parse
 from gateway.identity.ldap.servers import Link
 from gateway.identity.ldap.session import NO_JUDGEMENT, BindAnswer, Entry, Session
+from gateway.identity.names import plain
 from gateway.identity.refused import Result
 from gateway.settings import Ldap
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.identity.ldap.outage import HOLD, HOLD_OWN_ACCOUNT, Outage
-from gateway.identity.ldap.remembered import Digests, Held, Remembered
+from gateway.identity.remembered import Digests, Held, Remembered
 
 WORDS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=8), max_size=4).map(tuple)
 
@@ -34,7 +34,7 @@ def test_what_is_remembered_holds_until_its_time_and_not_at_it() -> None:
 
 
 def test_the_oldest_goes_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.identity.ldap.remembered.ENTRIES_LIMIT", 3)
+    monkeypatch.setattr("gateway.identity.remembered.ENTRIES_LIMIT", 3)
     remembered: Remembered[int] = Remembered()
     for n in range(5):
         remembered.put(bytes([n]), Held(n, 10.0))
@@ -42,7 +42,7 @@ def test_the_oldest_goes_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch
 
 
 def test_people_in_very_many_groups_push_each_other_out_and_not_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.identity.ldap.remembered.NAMES_LIMIT", 100)
+    monkeypatch.setattr("gateway.identity.remembered.NAMES_LIMIT", 100)
     remembered: Remembered[int] = Remembered()
     for n in range(4):
         remembered.put(bytes([n]), Held(n, 10.0, 40))

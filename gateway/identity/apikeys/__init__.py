@@ -1,0 +1,1 @@
+"""API keys: their form, their file, and the identity behind them."""

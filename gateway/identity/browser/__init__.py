@@ -1,0 +1,1 @@
+"""Logging a browser in with an OpenID provider."""

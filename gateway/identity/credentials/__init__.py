@@ -1,0 +1,1 @@
+"""What a request carries to prove who calls, as it is written."""

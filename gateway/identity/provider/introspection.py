@@ -1,0 +1,182 @@
+"""Asking a provider about tokens (RFC 7662): each token once at a time, however many calls show it.
+
+Knows: when to ask, how many at once, what an outage is. Must not know: what claims mean, what is remembered.
+
+The asking is done in tasks of the application; a call waits for a plain future, because its path is not a task
+(docs/decisions/0001).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from gateway.errors import IdentityUnavailable
+from gateway.fetch import Fetch, FetchFailed
+from gateway.identity.contracts import Standing
+from gateway.identity.provider.discovery import Discovery, Unusable
+from gateway.identity.provider.oauth import Client, OddAnswer, introspected, introspection
+from gateway.identity.signatures.jwt import Claims
+from gateway.settings import KIB, OidcIssuer
+
+# Discovery, waiting for a place and the question together; a caller waits a second longer at most.
+ASK_SECONDS = 4.0
+# Questions under way. Each has a connection of its own; real providers answer hundreds a second over as many.
+AT_ONCE = 32
+# Tokens that wait for an answer, and calls that wait for one; more are told to come back.
+TOKENS_LIMIT = 1024
+CALLS_LIMIT = 1024
+ANSWER_LIMIT = 64 * KIB  # somebody in very many groups
+# Failures in a row from which on only one question at a time finds out whether the provider is back.
+TOLERATED = 3
+RETRY_SECONDS = 5
+
+NOBODYS = "nim-gateway-asks-whether-it-may-ask"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What the provider said: `claims` of an active token, None for another. `why`: it said nothing."""
+
+    claims: Claims | None = field(default=None, repr=False)
+    why: str = ""
+
+
+class Introspector:
+    """Asks the provider of `settings`; `key` is the content of the `private_key` there. `spawn` runs a task of the
+    application, `steady` is a monotonic clock in seconds, `patience` bounds one question in seconds.
+
+    Raises `ValueError` where the settings name nobody to ask, or the key cannot be used.
+    """
+
+    def __init__(
+        self,
+        settings: OidcIssuer,
+        key: bytes | None,
+        fetch: Fetch,
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+        steady: Callable[[], float],
+        *,
+        tls: ssl.SSLContext | None = None,
+        patience: float = ASK_SECONDS,
+    ) -> None:
+        self.name = settings.name
+        if settings.introspection is None:
+            raise ValueError(f"nobody can be asked about tokens of {settings.name}: it has no introspection")
+        self.asking = settings.introspection
+        self._client = Client(settings.introspection, key)
+        self._fetch = fetch
+        self._spawn = spawn
+        self._steady = steady
+        self._tls = tls
+        self._patience = patience
+        self._discovery = Discovery(settings, fetch, tls, patience)
+        self._endpoint: str | None = None
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self._waiting: dict[str, set[asyncio.Future[_Told]]] = {}
+        self._calls = 0
+        self._failures = 0
+        self._reason = ""
+        self._answered = steady()
+
+    async def ask(self, token: str) -> Claims | None:
+        """What the provider says of an active token, None for one that is not. May be awaited on the path of a call.
+
+        Raises `IdentityUnavailable` when it cannot be asked, or says nothing of use.
+        """
+        told = await self._future(token)
+        if told.why:
+            raise self._unavailable(told.why)
+        return told.claims
+
+    async def try_out(self) -> str:
+        """Asks about a token that nobody has. Why that told nothing, in a line; empty if all is well."""
+        await self._find_out(NOBODYS)
+        return self._reason
+
+    def standing(self) -> Standing:
+        """What it vouched for is asked about again after `positive` seconds."""
+        outage = self._steady() - self._answered if self._failures else 0.0
+        return Standing(self.name, self._failures < TOLERATED, outage, self.asking.positive)
+
+    def _future(self, token: str) -> asyncio.Future[_Told]:
+        if self._calls >= CALLS_LIMIT:
+            raise self._unavailable("too many calls wait for introspection")
+        calls = self._waiting.get(token)
+        if calls is None:
+            limit = 1 if self._failures >= TOLERATED else TOKENS_LIMIT
+            if len(self._waiting) >= limit:
+                raise self._unavailable(self._reason or "too many tokens are asked about")
+            calls = self._waiting[token] = set()
+            self._spawn(self._find_out(token))
+        return self._joined(calls)
+
+    def _joined(self, calls: set[asyncio.Future[_Told]]) -> asyncio.Future[_Told]:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[_Told] = loop.create_future()
+        # The task answers in time; the timer is for the case that it never ran.
+        timer = loop.call_later(self._patience + 1, _settle, future, _Told(why="no answer in time"))
+        calls.add(future)
+        self._calls += 1
+
+        def left(_: object) -> None:
+            timer.cancel()
+            calls.discard(future)
+            self._calls -= 1
+
+        future.add_done_callback(left)
+        return future
+
+    def _unavailable(self, why: str) -> IdentityUnavailable:
+        return IdentityUnavailable(retry_after=RETRY_SECONDS, detail=f"introspection at {self.name}: {why}")
+
+    async def _find_out(self, token: str) -> None:
+        """Never raises for what a provider does; whatever happens, nobody is left waiting."""
+        told = _Told(why="the question was given up")
+        try:
+            async with asyncio.timeout(self._patience), self._places:
+                told = await self._told(token)
+        except TimeoutError:
+            told = self._failed("no complete answer in time", ours=False)
+        except (FetchFailed, Unusable, OddAnswer) as error:
+            told = self._failed(str(error), ours=isinstance(error, OddAnswer) and error.ours)
+        except Exception:  # noqa: BLE001  a fault here would end the gateway for what a provider sent
+            _log.exception("identity.introspection.fault issuer=%s", self.name)
+            told = self._failed("a fault in reading the answer", ours=False)
+        finally:
+            for future in tuple(self._waiting.pop(token, ())):
+                _settle(future, told)
+
+    async def _told(self, token: str) -> _Told:
+        if self._endpoint is None:
+            self._endpoint = await self._discovery.address("introspection_endpoint", self.asking.endpoint)
+        request = introspection(self._client, self._endpoint, token)
+        answer = await self._fetch.post(
+            request.url, request.body, timeout=self._patience, limit=ANSWER_LIMIT, fields=request.fields, tls=self._tls
+        )
+        claims = introspected(answer)
+        if self._failures:
+            _log.info("identity.introspection.answers issuer=%s failures=%d", self.name, self._failures)
+        self._failures, self._reason, self._answered = 0, "", self._steady()
+        return _Told(claims)
+
+    def _failed(self, reason: str, *, ours: bool) -> _Told:
+        """`ours`: the provider does not take the gateway for a client, which waiting does not mend."""
+        if reason != self._reason:
+            level = logging.ERROR if ours else logging.WARNING
+            _log.log(level, "identity.introspection.failed issuer=%s reason=%r", self.name, reason)
+        self._failures += 1
+        self._reason = reason
+        self._endpoint = None
+        return _Told(why=reason)
+
+
+def _settle(future: asyncio.Future[_Told], told: _Told) -> None:
+    if not future.done():
+        future.set_result(told)

@@ -1,0 +1,1 @@
+"""Credentials and callers that hold no more."""

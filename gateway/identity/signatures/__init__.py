@@ -1,0 +1,1 @@
+"""Keys and signed tokens as bytes: JSON Web Keys, JSON Web Tokens, the gateway's own keys."""

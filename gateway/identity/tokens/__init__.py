@@ -1,0 +1,1 @@
+"""Bearer tokens: who vouches for which, what they say, what they are bound to."""
