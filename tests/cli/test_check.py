@@ -22,7 +22,9 @@ from tests.config.conftest import make_pair
 from tests.health.servers import Server, deaf, serving
 from tests.parts.gateway import Config, Gateway, allow, oidc, pool
 from tests.parts.process import ROOT, free_port
+from tests.parts.scripts import sized
 from tests.parts.slapd import Slapd
+from tests.parts.stub import Stub
 
 Site = Callable[..., Gateway]
 
@@ -187,3 +189,27 @@ def test_a_root_that_is_no_folder_is_one_clear_line(tmp_path: Path, command: str
 @pytest.mark.parametrize("command", ["check", "serve"])
 def test_help_says_which_configuration_is_read_when_none_is_named(command: str) -> None:
     assert "(default: config/gateway.yaml)" in " ".join(run(command, "--help").stdout.split())
+
+
+async def test_a_provider_that_cannot_be_asked_about_tokens_is_told_with_the_reason(
+    site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And one that can is not."""
+    secret = tmp_path / "secret"
+    secret.write_text("s")
+    good, bad = sized(b'{"active":false}'), sized(b'{"error":"invalid_client"}', 401)
+    with Stub(lambda request: bad if request.target == "/bad" else good) as stub:
+        asked = {
+            name: {"client_id": "gw", "client_secret": {"file": str(secret)}, "endpoint": f"{stub.url}/{name}"}
+            for name in ("good", "bad")
+        }
+        gateway = site(pool("nim", ["m"], stub.url))
+        gateway.config["identity"]["oidc"] += [
+            oidc("x", name="good", verify="introspect", introspection=asked["good"]),
+            oidc(stub.url, name="bad", verify="both", introspection=asked["bad"], jwks_uri=f"{stub.url}/keys"),
+        ]
+        gateway.write_config()
+        lines = await said(gateway, capsys)
+    assert [line for line in lines if "about tokens" in line] == [
+        "identity provider bad: it cannot be asked about tokens: the provider does not accept this client (status 401)"
+    ]

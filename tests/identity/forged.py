@@ -141,6 +141,7 @@ CLAIMS: dict[str, Forge] = {
     "bound to both": saying(cnf={"x5t#S256": "0" * 43, "jkt": "0" * 43}),
     "bound to what is no thumbprint": saying(cnf={"jkt": "x"}),
     "bound to a certificate and more": saying(cnf={"x5t#S256": "0" * 43, "kid": "x"}),
+    "bound to a key by its name": saying(cnf={"kid": "0" * 43}),
     "bound to a key in full": saying(cnf={"jwk": {"kty": "OKP", "crv": "Ed25519", "x": "0" * 43}}),
     "bound to another hash": saying(cnf={"x5t": "0" * 27}),
     "bound to nothing": saying(cnf={}),

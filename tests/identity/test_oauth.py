@@ -136,6 +136,13 @@ def test_it_is_told_when_the_provider_does_not_take_the_gateway(status: int, bod
     assert caught.value.ours
 
 
+def test_an_error_is_told_by_its_code_and_not_by_what_else_was_sent() -> None:
+    for code, told in (("unsupported_token_type", "status 400 (unsupported_token_type)"), ("a b\nc", "status 400")):
+        with pytest.raises(OddAnswer) as caught:
+            introspected(answer(400, {"error": code, "error_description": "secret"}))
+        assert str(caught.value) == told
+
+
 @given(status=st.integers(200, 599), body=st.binary(max_size=60))
 def test_any_answer_at_all_is_a_verdict_or_odd(status: int, body: bytes) -> None:
     try:

@@ -246,6 +246,15 @@ async def test_a_token_bound_to_both_needs_both(bench: Bench) -> None:
     assert (await who(bench, shown(token, prover.proof(), der=CERTIFICATE))).subject == "alice"
 
 
+async def test_a_binding_that_is_not_known_is_refused_beside_one_that_holds(bench: Bench) -> None:
+    for odd in ({"kid": "k"}, {"kid": "0" * 43}, {"x5t": "0" * 27}, {"jku": "https://evil.test"}, {"jkt": ""}):
+        token = bound_to(bench, CERTIFICATE, **odd)
+        assert (await refusal(bench, shown(token, scheme="Bearer", der=CERTIFICATE))).detail in {
+            "wrong_kind",
+            "bad_claims",
+        }
+
+
 async def test_a_certificate_in_a_field_is_none(bench: Bench) -> None:
     """B113."""
     token = bound_to(bench, CERTIFICATE)

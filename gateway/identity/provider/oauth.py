@@ -6,6 +6,7 @@ Knows: how a client proves who it is, forms of requests and answers. Must not kn
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ ASSERTION_SECONDS = 60
 DEVICE_INTERVAL = 5.0  # seconds between two questions, where the provider names none (RFC 8628 section 3.2)
 
 RSA_BITS = 2048  # RFC 7518 section 3.3
+_CODE = re.compile(r"[a-z_]{1,40}")  # of an error, RFC 6749 section 5.2; it goes into the log
 _CURVES: Final = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
 
 
@@ -221,7 +223,8 @@ def _members(answer: Fetched) -> Mapping[str, object]:
     if answer.status in {401, 403} or code in {"invalid_client", "unauthorized_client"}:
         raise OddAnswer(f"the provider does not accept this client (status {answer.status})", ours=True)
     if answer.status != 200:
-        raise OddAnswer(f"status {answer.status}")
+        told = f" ({code})" if isinstance(code, str) and _CODE.fullmatch(code) else ""
+        raise OddAnswer(f"status {answer.status}{told}")
     if not isinstance(members, dict):
         raise OddAnswer("the answer is not a JSON object")
     return members
