@@ -29,6 +29,10 @@ REMEMBERED_LIMIT = 10_000
 _OTHERS = frozenset((b"authorization", b"x-api-key"))
 
 
+# What the library raises for certificates that say odd things.
+_UNREADABLE = (ValueError, TypeError, x509.DuplicateExtension, x509.InvalidVersion, x509.UnsupportedGeneralNameType)
+
+
 @dataclass(frozen=True, slots=True)
 class _Known:
     """Whose certificate it is; `until` (of the steady clock) its groups count."""
@@ -135,7 +139,7 @@ def named(der: bytes, which: str) -> tuple[str, float]:
         certificate = x509.load_der_x509_certificate(der)
         names = _NAMES[which](certificate)
         expires = certificate.not_valid_after_utc.timestamp()
-    except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
+    except _UNREADABLE:
         raise BadCertificate(Result.MALFORMED, "it cannot be read") from None
     if len(names) != 1:
         how = "none" if not names else "several"

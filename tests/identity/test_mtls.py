@@ -128,6 +128,7 @@ def test_what_is_no_certificate_is_nobodys(der: bytes) -> None:
         named(der, "cn")
 
 
+@pytest.mark.filterwarnings("ignore")  # the library warns of serial numbers that are none
 @given(st.data())
 def test_no_bent_certificate_is_a_fault(authority: Authority, data: st.DataObject) -> None:
     good = bytearray(GOOD or authority.issue(URI, HOST, MAIL, common=("alice",)).der)
@@ -143,6 +144,15 @@ def test_no_bent_certificate_is_a_fault(authority: Authority, data: st.DataObjec
 
 
 GOOD = bytearray()
+
+
+def test_a_certificate_of_a_version_that_there_is_not_is_nobodys(authority: Authority) -> None:
+    """Found by the search above."""
+    der = authority.issue(URI).der
+    version = b"\xa0\x03\x02\x01\x02"
+    assert version in der
+    with pytest.raises(BadCertificate):
+        named(der.replace(version, b"\xa0\x03\x02\x01\x0c", 1), "san_uri")
 
 
 async def test_a_call_without_a_certificate_is_left_to_others() -> None:
