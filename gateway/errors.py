@@ -75,12 +75,12 @@ class Forbidden(Refusal):
 
 
 class GroupsUnknown(Refusal):
-    """The token says that it leaves the caller's groups out (groups overage), and no rule without groups let it in."""
+    """There are more groups than the token or the directory tells (overage), and no rule without groups let it in."""
 
     code, side, result = "groups_overage", Side.CLIENT, "denied"
     default = (
-        "Your token does not list your groups because there are too many; "
-        "ask your administrator to limit the groups claim to those assigned to this application."
+        "Your groups are not all known here because there are too many; "
+        "ask your administrator to limit those that are told to the ones this application needs."
     )
 
 
