@@ -84,7 +84,7 @@ _PAGE_FIELDS = frozenset(
         b"sec-fetch-dest", b"sec-fetch-mode", b"sec-fetch-site",
     )
 )  # fmt: skip
-_PAGE_DROPS = frozenset((b"server", b"x-request-id"))
+_PAGE_DROPS = frozenset((b"server", b"x-gateway-told", b"x-request-id"))
 
 # Where an answer says that something else is; a backend's own address would be told and be of no use.
 _PLACES = frozenset((b"location", b"content-location"))
@@ -92,6 +92,9 @@ _ORIGIN = re.compile(rb"(?:https?:)?//[^/?#]*", re.IGNORECASE)
 
 # RFC 9110 §7.6.3; a pseudonym, so that no host name of the inside is told.
 _VIA = (b"via", b"1.1 nim-gateway")
+
+# An address with a port (RFC 7239 section 6 has both forms).
+_WITH_PORT = re.compile(r"([0-9.]+):[0-9]{1,5}|\[([0-9A-Fa-f:.]+)\](?::[0-9]{1,5})?")
 
 # How many field names are remembered as dropped or kept; callers invent names, so the memory is bounded.
 _NAMES_KEPT = 4096
@@ -264,12 +267,20 @@ def client_address(peer: str, fields: Iterable[tuple[bytes, bytes]], trusted: tu
     address = peer
     for hop in reversed(hops):
         try:
-            address = str(ip_address("" if "%" in hop else hop))  # behind a '%' Python takes any text
+            address = str(ip_address(_without_port(hop)))
         except ValueError:
             break  # what cannot be read is not believed, nor what stands before it
         if not _within(address, trusted):
             break
     return address
+
+
+def _without_port(hop: str) -> str:
+    """Some proxies write the port too, and put IPv6 addresses in brackets. Nothing where Python takes any text."""
+    if "%" in hop:  # behind it stands a scope
+        return ""
+    written = _WITH_PORT.fullmatch(hop)
+    return hop if written is None else written[1] or written[2]
 
 
 def _within(address: str, networks: tuple[Network, ...]) -> bool:

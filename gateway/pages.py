@@ -7,13 +7,29 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.call import Call, Outcome
-from gateway.errors import NoBackend, Refusal
+import orjson
+
+from gateway.call import AnswerHead, Call, Outcome, Principal
+from gateway.errors import (
+    BadRequest,
+    IdentityUnavailable,
+    LoginThrottled,
+    MethodNotAllowed,
+    NoBackend,
+    NotFound,
+    Refusal,
+    RouteForbidden,
+    TooLarge,
+    Unidentified,
+)
 from gateway.exchange import Exchange
 from gateway.headers import AnswerCrossing, PageCrossing
 from gateway.pools.backends import Backend
 from gateway.relay import Relay
 from gateway.seams import Outbound, UsageKind, Wire
+
+#: The field in which the pages tell of whom they knew: a JSON object of texts. It ends here.
+TOLD: Final = b"x-gateway-told"
 
 KEY_SET: Final = "/.well-known/jwks.json"
 FOLDERS: Final = ("/auth/", "/ui/")
@@ -52,7 +68,7 @@ class OwnPages:
             call.method, target.encode(), shared, fields, content, exchange.body, _BODY_LIMIT, _FIRST_BYTE, _IDLE
         )
         outcome.backend, outcome.attempts = self._backend.name, 1
-        relay = Relay(reply, outcome, UsageKind.NONE, self._for_callers, _nobody_else)
+        relay = _PageAnswer(reply, outcome, UsageKind.NONE, self._for_callers, _nobody_else)
         try:
             await self._wire.relay(self._backend, outbound, relay)
         except Refusal as refusal:
@@ -65,3 +81,45 @@ class OwnPages:
 
 def _nobody_else() -> bool:
     return False
+
+
+class _PageAnswer(Relay):
+    """An answer of the pages: who was known there and why not is told beside it, for the audit line alone."""
+
+    __slots__ = ()
+
+    def head(self, head: AnswerHead) -> None:
+        self._note(head)
+        super().head(head)
+
+    def whole(self, head: AnswerHead, content: bytes) -> None:
+        self._note(head)
+        super().whole(head, content)
+
+    def _note(self, head: AnswerHead) -> None:
+        outcome = self._outcome
+        told = _told(head.value(TOLD))
+        if told.get("subject"):
+            outcome.principal = Principal(
+                told["subject"], told.get("issuer", ""), told.get("provider", ""), credential=told.get("credential")
+            )
+        if head.status >= 400:
+            outcome.refusal = _REFUSALS.get(head.status, BadRequest)(detail=told.get("detail", ""))
+
+
+def _told(value: bytes) -> dict[str, str]:
+    found = orjson.loads(value) if value else {}
+    return {name: text for name, text in found.items() if isinstance(text, str)}
+
+
+# What a page that was not given is called in the audit line and in metrics.
+_REFUSALS: Final[dict[int, type[Refusal]]] = {
+    401: Unidentified,
+    403: RouteForbidden,
+    404: NotFound,
+    405: MethodNotAllowed,
+    413: TooLarge,
+    429: LoginThrottled,
+    500: Refusal,
+    503: IdentityUnavailable,
+}

@@ -111,7 +111,7 @@ def _create(args: argparse.Namespace) -> None:
         raise BadCall("say whose key it is: --owner NAME, or --replaces ID")
     if args.overlap is not None and args.replaces is None:
         raise BadCall("--overlap goes with --replaces ID: it says how long that key still holds")
-    with alone(path.parent):
+    with alone(path.resolve().parent):  # where the file is, whatever link leads to it
         text = _text(path)
         before = _entries(text, path)
         entry, key = _new(args, before, now)
@@ -170,7 +170,7 @@ def _list(args: argparse.Namespace) -> None:
 
 def _revoke(args: argparse.Namespace) -> None:
     path, now = _path(args), float(int(time.time()))
-    with alone(path.parent):
+    with alone(path.resolve().parent):  # where the file is, whatever link leads to it
         text = _text(path)
         old = _of(_entries(text, path), args.id)
         if old.revoked is not None:

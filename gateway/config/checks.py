@@ -33,8 +33,6 @@ NEEDED: Final[dict[tuple[str, ...], str]] = {
 # Lists in which no two items may be the same in one setting: where, which one, what it is.
 UNIQUE: Final[tuple[tuple[tuple[str, ...], str, str], ...]] = (
     (("pools", "*"), "name", "a pool"),
-    (("identity", "oidc", "*"), "name", "a provider"),
-    (("identity", "ldap", "*"), "name", "a provider"),
     (("identity", "oidc", "*"), "issuer", "a provider"),
 )
 
@@ -44,6 +42,9 @@ LONGEST_TOKEN: Final = 86400.0
 
 # What can tell who calls.
 PROVIDERS: Final = ("oidc", "ldap", "api_keys", "mtls")
+
+# Providers that no entry names, and what is counted where none is known (docs/identity.md).
+RESERVED: Final = frozenset({"api_keys", "mtls", "tokens", "unknown"})
 
 WILDCARDS: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104  nothing listens here, it is only compared
 
@@ -65,6 +66,23 @@ def _no_provider(file: Part) -> Iterator[Finding]:
     identity = file["identity"]
     if isinstance(identity.value, dict) and not any(identity[kind].value for kind in PROVIDERS):
         yield Finding(identity.path, f"at least one way to know callers is needed: {', '.join(PROVIDERS)}")
+
+
+def _reserved(file: Part) -> Iterator[Finding]:
+    """Names and issuers by which policies, lists of what was revoked, metrics and tokens know something else."""
+    for provider in (*file["identity"]["oidc"], *file["identity"]["ldap"]):
+        if provider["name"].text in RESERVED:
+            yield Finding(
+                provider["name"].path, "this name means something else to policies and metrics; choose another"
+            )
+    yield from _repeats(
+        [provider["name"] for provider in (*file["identity"]["oidc"], *file["identity"]["ldap"])],
+        "a provider with this name stands above already",
+    )
+    for provider in file["identity"]["oidc"]:
+        issuer = provider["issuer"]
+        if issuer.text in RESERVED or issuer.text.startswith("ldap:"):
+            yield Finding(issuer.path, "this issuer means another kind of caller; no provider may call itself so")
 
 
 def _twice(file: Part) -> Iterator[Finding]:
@@ -248,6 +266,7 @@ def _one_port(file: Part) -> Iterator[Finding]:
 CHECKS: Final[tuple[Callable[[Part], Iterator[Finding]], ...]] = (
     _empty,
     _no_provider,
+    _reserved,
     _twice,
     _listed_twice,
     _models,

@@ -21,7 +21,7 @@ _POLL: Final = 0.02
 
 @contextmanager
 def alone(folder: Path, limit: float = LOCK_SECONDS) -> Iterator[None]:
-    """While no other process is in here for this folder; waits for it, at most `limit` seconds.
+    """While no other process is in here for this folder (a real one, no link); waits for it, at most `limit` seconds.
 
     The folder is what is locked, since the files in it are replaced. Raises `TimeoutError`, or `OSError`.
     """

@@ -224,9 +224,13 @@ def test_the_file_is_the_one_that_the_configuration_names(tmp_path: Path, capsys
     assert f"{tmp_path}/gateway.yaml:1:1: " in capsys.readouterr().err
 
 
-def test_many_at_once_lose_no_key(file: Path) -> None:
+def test_many_at_once_lose_no_key_also_where_some_come_by_a_link(file: Path) -> None:
+    (file.parent / "linked").mkdir()
+    link = file.parent / "linked" / "keys.yaml"
+    link.symlink_to(file)
+
     def create(number: int) -> str:
-        words = ["key", "create", "--owner", f"owner-{number}", "--file", str(file)]
+        words = ["key", "create", "--owner", f"owner-{number}", "--file", str(link if number % 2 else file)]
         done = subprocess.run(
             [sys.executable, "-m", "gateway", *words], cwd=ROOT, check=True, capture_output=True, text=True, timeout=120
         )

@@ -86,6 +86,13 @@ ONE_MISTAKE = {
         "  oidc: []\n  x:\n    - name: corp\n",
         "at least one way to know callers is needed",
     ),
+    "a provider called as callers with keys": ("name: corp", "name: api_keys", "this name means something else"),
+    "a provider called as callers with certificates": ("name: corp", "name: mtls", "this name means something else"),
+    "an issuer called as a directory": (
+        "issuer: https://idp.example.com",
+        "issuer: 'ldap:directory'\n      jwks_uri: https://idp.example.com/keys",
+        "this issuer means another kind of caller",
+    ),
     "issuer no URL": ("https://idp.example.com", "idp.example.com", "an issuer that is no URL needs a jwks_uri"),
     "keys over plain HTTP": (
         "      audience",
