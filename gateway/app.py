@@ -286,11 +286,12 @@ class Gateway:
         source = after.source
         self._watcher.set_files(source.files)
         try:
-            self._door.listener.tls = tls.server_context(source.settings.listen.tls)
+            context = tls.server_context(source.settings.listen.tls)
         except (OSError, ValueError, tls.TlsError) as error:
             self._reload_failed((str(error),))
             return
         before, self._now = self._now, after
+        self._door.renew(context, other_authorities=before.source.authorities != source.authorities)
         before.identities.close(after.identities)
         self._reload_good, self._mistakes, self._pending = True, (), pending
         self._tallies.reloads["success"] += 1

@@ -51,6 +51,12 @@ class Source:
     listed: Listed
     files: Mapping[Path, Content]
 
+    @property
+    def authorities(self) -> Content | None:
+        """What the file holds that says who vouches for clients; None: nobody does."""
+        file = self.settings.listen.tls.client_ca
+        return None if file is None else self.files[file]
+
 
 def look(path: Path, root: Path | None, known: Mapping[Path, Content] | None = None) -> dict[Path, Content]:
     """What each file that the configuration at `path` names holds: as in `known`, else as it is now. Blocks."""

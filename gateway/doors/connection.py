@@ -50,7 +50,7 @@ class ClientConnection(asyncio.Protocol):
         self._started = 0.0
         self._write_left = 0
         self._unread = b""
-        self._advancing = self._scheduled = self._closing = self._write_paused = self._in_head = False
+        self._advancing = self._scheduled = self._closing = self._write_paused = self._in_head = self._last_one = False
         self._transport: asyncio.Transport
         self._peer = peer
 
@@ -158,7 +158,8 @@ class ClientConnection(asyncio.Protocol):
     @property
     def leaving(self) -> bool:
         """True when no request may follow the one being answered: what is unread of its body would be taken for one."""
-        return self._door.draining or (self._current is not None and not self._current.came.complete)
+        unread = self._current is not None and not self._current.came.complete
+        return self._door.draining or self._last_one or unread
 
     def write(self, data: bytes) -> None:
         if not self._closing:
@@ -218,6 +219,12 @@ class ClientConnection(asyncio.Protocol):
         if not self.busy and not self._closing:
             self._closing = True
             self._transport.close()
+
+    def retire_certified(self) -> None:
+        """If it was opened with a certificate: close it behind the answer under way, or at once."""
+        if self._certificate is not None:
+            self._last_one = True
+            self.close_if_idle()
 
     def end(self, reason: Refusal) -> None:
         """Stop the call under way and close, orderly: what was written still goes out."""

@@ -74,6 +74,15 @@ class HttpDoor:
         for connection in tuple(islice(kept, count)):
             connection.close_if_idle()
 
+    # -- whoever reloads calls this
+
+    def renew(self, tls: ssl.SSLContext, *, other_authorities: bool) -> None:
+        """Handshakes that begin from now on go by `tls`. `other_authorities`: who vouches for clients changed, so that
+        connections opened with a certificate have to be opened anew."""
+        self.listener.tls = tls
+        for connection in tuple(self.connections) if other_authorities else ():
+            connection.retire_certified()
+
     # -- the connections call these
 
     def entered(self, connection: ClientConnection) -> None:

@@ -169,3 +169,24 @@ def test_another_name_counts_from_a_reload_on(made: Made, people: Authority) -> 
         second = chat(kept)
     subjects = [gateway.audit_of(answer["x-request-id"])["subject"] for answer in (first, second)]
     assert subjects == [SPIFFE, "al@example.com"]
+
+
+def test_a_connection_ends_behind_its_answer_once_its_authority_is_withdrawn(
+    made: Made, people: Authority, tmp_path: Path
+) -> None:
+    """Also one that is kept and was asked a moment ago; one without a certificate goes on."""
+    ca = tmp_path / "clients-ca.pem"
+    ca.write_bytes(people.file.read_bytes())
+    gateway = made.start("cn", client_ca=str(ca))
+    shows = people.issue(common=("Al the First",))
+    with closing(line(gateway, shows)) as kept, closing(line(gateway)) as plain:
+        assert chat(kept).status == 200
+        plain.request("GET", "/v1/health/live")
+        assert whole(plain.getresponse()).status == 200
+        generation = gateway.metric("gateway_config_generation")
+        ca.write_bytes(Authority(tmp_path, "others").file.read_bytes())
+        wait_until(lambda: gateway.metric("gateway_config_generation") > generation, 10, "the reload")
+        with pytest.raises((http.client.RemoteDisconnected, ConnectionError)):
+            chat(kept)
+        plain.request("GET", "/v1/health/live")
+        assert whole(plain.getresponse()).status == 200
