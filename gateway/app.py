@@ -139,10 +139,9 @@ class Gateway:
 
     @asynccontextmanager
     async def _own_pages(self) -> AsyncIterator[OwnPages]:
-        with needed("the socket of the gateway's own pages"):
-            socket = await self._pages.open()
+        await self._pages.open()
         try:
-            yield OwnPages(str(socket), self._wires[Channel.HTTP])
+            yield OwnPages(self._pages.dial, self._wires[Channel.HTTP])
         finally:
             await self._pages.close()
 

@@ -24,7 +24,7 @@ from gateway.errors import (
 )
 from gateway.exchange import Exchange
 from gateway.headers import AnswerCrossing, PageCrossing
-from gateway.pools.backends import Backend
+from gateway.pools.backends import Backend, Dial
 from gateway.relay import Relay
 from gateway.seams import Outbound, UsageKind, Wire
 
@@ -43,10 +43,10 @@ _IDLE = 10.0
 
 
 class OwnPages:
-    """Implements `seams.Pages`. `socket`: path of the Unix socket where the application listens."""
+    """Implements `seams.Pages`. `dial`: opens a connection to the application."""
 
-    def __init__(self, socket: str, wire: Wire) -> None:
-        self._backend = Backend("", "pages", "unix:pages", "http", "", 0, b"", b"nim-gateway", socket=socket)
+    def __init__(self, dial: Dial, wire: Wire) -> None:
+        self._backend = Backend("", "pages", "", "http", "", 0, b"", b"nim-gateway", dial=dial)
         self._wire = wire
         self._for_pages = PageCrossing()
         self._for_callers = AnswerCrossing(ours=True)

@@ -11,8 +11,9 @@ from __future__ import annotations
 import logging
 import math
 import re
+import socket
 import ssl
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -31,6 +32,10 @@ _SOONEST, _LATEST = 1, 60
 _VISIBLE = re.compile(r"[!-~]+")
 #: RFC 9110 section 5.6.2
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+#: Opens a connection to something that has no address. Raises `OSError`.
+Dial = Callable[[], Awaitable[socket.socket]]
 
 
 class Lease:
@@ -56,7 +61,8 @@ class Backend:
     """One server of a pool. `name` is the metric label; `authority` the `Host` to send (RFC 9112 section 3.2).
 
     `checked` holds the models whose readiness is probed one by one; `credential` is (lower-case name, value).
-    `server_name` is what its certificate has to name. `socket`: path of a Unix socket, in place of host and port.
+    `server_name` is what its certificate has to name. `dial`: opens a connection, in place of
+    host and port.
     """
 
     pool: str
@@ -72,7 +78,7 @@ class Backend:
     credential: tuple[bytes, bytes] | None = field(default=None, repr=False)
     checked: frozenset[str] = frozenset()
     server_name: str = ""
-    socket: str = ""
+    dial: Dial | None = None
     vitals: Vitals = field(default_factory=Vitals)
     _lease: Lease = field(init=False, repr=False)
 

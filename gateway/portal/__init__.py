@@ -1,1 +1,1 @@
-"""The gateway's own pages: one more backend, an aiohttp application on a Unix socket, reached by the same relay."""
+"""The gateway's own pages: an aiohttp application, one more backend that is reached by the same relay."""

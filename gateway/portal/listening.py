@@ -1,12 +1,14 @@
-"""The pages' application on a Unix socket that only this process's user can reach.
+"""The pages' application, spoken to by the gateway itself and by nobody else.
 
-Knows: aiohttp's runner, where the socket is. Must not know: pages.
+Knows: aiohttp's runner, pairs of sockets. Must not know: pages.
+Each connection is a pair of connected Unix sockets that no name leads to: there is nothing that another process could
+connect to, and nothing is written anywhere.
 """
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
+import asyncio
+import socket
 from typing import Final
 
 from aiohttp import web
@@ -16,29 +18,33 @@ _FAREWELL: Final = 1.0
 
 
 class Listening:
-    """Use as `path = await listening.open()` and `await listening.close()`, once each."""
+    """Use between `await listening.open()` and `await listening.close()`."""
 
     def __init__(self, application: web.Application) -> None:
         self._runner = web.AppRunner(
             application, access_log=None, handle_signals=False, shutdown_timeout=_FAREWELL, handler_cancellation=True
         )
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
 
-    async def open(self) -> Path:
-        """Listen; the path of the socket, in a folder of mode 0700. Raises `OSError`."""
-        self._folder = tempfile.TemporaryDirectory(prefix="nim-gateway-", ignore_cleanup_errors=True)
-        path = Path(self._folder.name) / "pages"
+    async def open(self) -> None:
+        """Begin to serve."""
+        await self._runner.setup()
+
+    async def dial(self) -> socket.socket:
+        """Our end of a new connection. Raises `OSError`."""
+        server = self._runner.server
+        if server is None:
+            raise ConnectionRefusedError("the pages are not served")
+        ours, theirs = socket.socketpair()
         try:
-            await self._runner.setup()
-            await web.UnixSite(self._runner, path).start()
+            ours.setblocking(False)
+            theirs.setblocking(False)
+            await asyncio.get_running_loop().connect_accepted_socket(server, theirs)
         except BaseException:
-            await self.close()
+            ours.close()
+            theirs.close()
             raise
-        return path
+        return ours
 
     async def close(self) -> None:
-        """Stop listening, and leave nothing behind."""
+        """Serve no more."""
         await self._runner.cleanup()
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None

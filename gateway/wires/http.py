@@ -136,8 +136,8 @@ class HttpWire:
 
     async def _reach(self, loop: asyncio.AbstractEventLoop, backend: Backend) -> Connection:
         """Connect to one address of the name after the other. One that hangs takes half of the time that is left."""
-        if backend.socket:
-            return (await loop.create_unix_connection(lambda: self._made(loop, backend), backend.socket))[1]
+        if backend.dial is not None:
+            return (await loop.create_connection(lambda: self._made(loop, backend), sock=await backend.dial()))[1]
         until = loop.time() + self._connect_limit
         found = await loop.getaddrinfo(backend.host, backend.port, type=socket.SOCK_STREAM)
         addresses = [(int(each[0]), str(each[4][0]), backend.port) for each in found]

@@ -1,4 +1,4 @@
-"""The pages on their Unix socket, as the relay asks them; behind them services with people in a table."""
+"""The pages, as the relay asks them; behind them services with people in a table."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
 
 from gateway.call import Principal
 from gateway.errors import Refusal
@@ -103,9 +103,8 @@ class Page:
 class Relay:
     """Asks the application as the gateway's relay does."""
 
-    def __init__(self, session: aiohttp.ClientSession, socket: Path) -> None:
+    def __init__(self, session: aiohttp.ClientSession) -> None:
         self._session = session
-        self.socket = socket
 
     async def ask(
         self, method: str, path: str, body: bytes = b"", also: Sequence[tuple[str, str]] = (), **fields: str
@@ -119,13 +118,26 @@ class Relay:
             return Page(answer.status, answered, await answer.read())
 
 
+class Pairs(aiohttp.BaseConnector):
+    """Connections that the pages open themselves, since no name leads to them."""
+
+    def __init__(self, listening: Listening) -> None:
+        super().__init__()
+        self._listening = listening
+
+    async def _create_connection(self, *_given: object) -> ResponseHandler:
+        sock = await self._listening.dial()
+        made = await self._loop.create_connection(lambda: ResponseHandler(self._loop), sock=sock)
+        return made[1]
+
+
 @asynccontextmanager
 async def served(site: Site) -> AsyncIterator[Relay]:
     """The pages of `site`, listening."""
     listening = Listening(make(site))
-    socket = await listening.open()
+    await listening.open()
     try:
-        async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(socket))) as session:
-            yield Relay(session, socket)
+        async with aiohttp.ClientSession(connector=Pairs(listening)) as session:
+            yield Relay(session)
     finally:
         await listening.close()
