@@ -88,6 +88,17 @@ def test_somebody_whom_the_directory_does_not_know_has_no_groups(call: Call) -> 
     assert call("mallory", "n").status == 200
 
 
+@pytest.mark.parametrize("spelling", ["ALICE", "\uff41lice", " alice", "alice\u200b"])
+def test_whoever_spells_a_subject_otherwise_has_not_the_groups_of_that_person(
+    call: Call, gateway: Gateway, spelling: str
+) -> None:
+    """The directory finds alice by it; a rule or a revocation that names alice would not."""
+    answer = call(spelling, "n")
+    assert answer.status == 200
+    assert gateway.audit_of(answer["x-request-id"])["groups_used"] == []
+    assert call(spelling, "m").status == 403
+
+
 @pytest.mark.parametrize("subject", ["disabled", "locked", "expired"])
 def test_an_account_that_the_directory_has_ended_is_refused_however_good_the_token_is(
     call: Call, gateway: Gateway, subject: str

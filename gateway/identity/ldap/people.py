@@ -85,7 +85,7 @@ class People:
             return refused or Person(subject, self._groups(session, person, subject))
 
     def look_up(self, link: Link, subject: str) -> Person | Refused:
-        """The person with this subject, whom somebody else has identified. Raises `ServerFailed`."""
+        """The person with exactly this subject, whom somebody else has identified. Raises `ServerFailed`."""
         wanted = all_of(
             [f"({self._users.subject}={_assertion(self._users.subject, subject)})", self._filter.for_anybody()]
         )
@@ -94,7 +94,13 @@ class People:
             if isinstance(person, Refused):
                 return person
             judged = self._judged(person, asked_bind=False)
-            return judged if isinstance(judged, Refused) else Person(judged, self._groups(session, person, judged))
+            if isinstance(judged, Refused):
+                return judged
+            # A directory compares by rules of its own (case, width, spaces, another value); whoever denies or revokes
+            # names the one subject, code point by code point.
+            if judged != subject:
+                return UNKNOWN
+            return Person(judged, self._groups(session, person, judged))
 
     def probe(self, link: Link) -> None:
         """Whether it can be asked at all. Raises `ServerFailed`."""

@@ -198,6 +198,33 @@ async def test_a_group_that_somebody_leaves_is_gone_when_the_memory_ends(
         slapd.stop()
 
 
+@pytest.mark.parametrize(
+    "spelling", ["ALICE", "Alice", " alice", "alice ", "\uff41lice", "al\u00adice", "alice\u200b", "a\u030alice"]
+)
+async def test_a_subject_in_another_spelling_is_nobody_however_the_directory_compares(
+    slapd: Slapd, directories: Directories, spelling: str
+) -> None:
+    """Denials and revocations name the subject as the directory gives it, and would not meet this one."""
+    directory = directories.before(slapd)
+    assert await directory.groups_of(spelling) == frozenset()
+    assert directory.groups_hold(spelling) == 0.0
+    assert "data-science" in await directory.groups_of("alice")
+
+
+async def test_a_second_value_of_the_subject_is_nobody(
+    tmp_path: Path, certificates: Paths, directories: Directories
+) -> None:
+    """The directory finds the entry by each of its values, and has one subject for it."""
+    slapd = Slapd(tmp_path, certificates)
+    try:
+        slapd.change(f"dn: {person('alice')}\nchangetype: modify\nadd: uid\nuid: alias\n")
+        directory = directories.before(slapd)
+        assert "data-science" in await directory.groups_of("alice")
+        assert await directory.groups_of("alias") == frozenset()
+    finally:
+        slapd.stop()
+
+
 async def test_groups_of_somebody_who_is_not_there_are_none(slapd: Slapd, directories: Directories) -> None:
     directory = directories.before(slapd)
     for subject in ("nobody", "*", "a*", "alice)(uid=*", ""):
