@@ -153,8 +153,8 @@ class LdapDirectory:
     async def groups_of(self, subject: str) -> frozenset[str]:
         """The groups of the person with this subject, as finally named; none for somebody who is not there.
 
-        Raises `BadLogin` for an account that is not to be used, `GroupsUnknown` where there are too many groups,
-        `IdentityUnavailable`.
+        Raises `BadLogin` for an account that is not to be used, `GroupsUnknown` where there are too many groups or the
+        person may be where only a reference leads, `IdentityUnavailable`.
         """
         digest = self._digests.of("groups", subject)
         held = self._good.get(digest, self._now())
@@ -164,7 +164,7 @@ class LdapDirectory:
                 return frozenset()
             raise BadLogin(Result.REFUSED_ACCOUNT, answer.detail)
         if answer is None or not answer.groups_known:
-            raise GroupsUnknown(detail=f"too many groups in {self.name}")
+            raise GroupsUnknown(detail=f"not all groups can be known from {self.name}")
         return answer.groups
 
     async def look(self) -> str:

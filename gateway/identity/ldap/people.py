@@ -18,8 +18,9 @@ from gateway.identity.ldap.filters import Filter, all_of
 from gateway.identity.ldap.line import ServerFailed
 from gateway.identity.ldap.membership import PRESENT, Groups, Membership, one_value
 from gateway.identity.ldap.names import escape_assertion, escape_value, folded, parse
+from gateway.identity.ldap.references import may_hold_people
 from gateway.identity.ldap.servers import Link
-from gateway.identity.ldap.session import NO_JUDGEMENT, BindAnswer, Entry, Session
+from gateway.identity.ldap.session import NO_JUDGEMENT, BindAnswer, Entry, Found, Session
 from gateway.identity.names import plain
 from gateway.identity.refused import Result
 from gateway.settings import Ldap
@@ -51,7 +52,10 @@ class Refused:
 
 UNKNOWN: Final = Refused(Result.BAD_PASSWORD, "nobody of this name", unknown=True)
 AMBIGUOUS: Final = Refused(Result.BAD_PASSWORD, "several entries have this name")
+#: Not `unknown`: the person may be there, so no other directory gets the password.
+ELSEWHERE: Final = Refused(Result.BAD_PASSWORD, "nobody of this name here, and a reference to elsewhere")
 NOBODY: Final = Groups(frozenset())
+NOT_KNOWN: Final = Groups(frozenset(), known=False)
 
 
 class People:
@@ -91,6 +95,8 @@ class People:
         )
         with link.own(lambda session: self._find(session, wanted)) as (session, found):
             person = _one(found)
+            if person is ELSEWHERE:
+                return Person(subject, NOT_KNOWN)
             if isinstance(person, Refused):
                 return person
             judged = self._judged(person, asked_bind=False)
@@ -121,13 +127,13 @@ class People:
         with link.own(lambda session: self._entries(session, as_whom, name)) as (session, found):
             return self._bound(session, found, as_whom, name)
 
-    def _entries(self, session: Session, as_whom: str, name: str) -> tuple[Entry, ...]:
+    def _entries(self, session: Session, as_whom: str, name: str) -> Found:
         wanted = self._filter.fill(username=name)
         if self._upn:
             return self._find(session, wanted)
-        return session.search(as_whom, wanted, self._attributes, scope="BASE", limit=2).entries
+        return session.search(as_whom, wanted, self._attributes, scope="BASE", limit=2)
 
-    def _bound(self, session: Session, found: tuple[Entry, ...], as_whom: str, name: str) -> Person | Refused:
+    def _bound(self, session: Session, found: Found, as_whom: str, name: str) -> Person | Refused:
         """The person that was let in `as_whom`, if it is the one that was found."""
         person = _one(found)
         if isinstance(person, Refused):
@@ -145,10 +151,11 @@ class People:
         if folded(person.text("sAMAccountName") or "") != folded(name):
             return False
         base = parse(person.dn).domain() or self._users.base
-        return not session.search(base, f"(userPrincipalName={escape_assertion(as_whom)})", [], limit=1).entries
+        others = session.search(base, f"(userPrincipalName={escape_assertion(as_whom)})", [], limit=1)
+        return not others.entries and not others.more
 
-    def _find(self, session: Session, wanted: str) -> tuple[Entry, ...]:
-        return session.search(self._users.base, wanted, self._attributes, limit=2).entries
+    def _find(self, session: Session, wanted: str) -> Found:
+        return session.search(self._users.base, wanted, self._attributes, limit=2)
 
     def _judged(self, person: Entry, *, asked_bind: bool) -> str | Refused:
         """The subject of an account that may be used."""
@@ -163,11 +170,13 @@ class People:
         return NOBODY if self._membership is None else self._membership.of(session, person, subject)
 
 
-def _one(found: tuple[Entry, ...]) -> Entry | Refused:
-    if len(found) != 1:
-        return AMBIGUOUS if found else UNKNOWN
+def _one(found: Found) -> Entry | Refused:
+    if found.more or len(found.entries) > 1:  # also where the server gives fewer than there are
+        return AMBIGUOUS
+    if not found.entries:
+        return ELSEWHERE if may_hold_people(found.references) else UNKNOWN
     # An empty name is that of the root of the directory; a bind with it would be nobody's.
-    return found[0] if found[0].dn else UNKNOWN
+    return found.entries[0] if found.entries[0].dn else UNKNOWN
 
 
 def _refused_bind(answer: BindAnswer, *, known: bool) -> Refused | None:

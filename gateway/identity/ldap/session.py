@@ -93,10 +93,12 @@ class BindAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search found; `more`: the server has more than it gave, or than was wanted."""
+    """What a search found; `more`: the server has more than it gave, or than was wanted. `references`: URLs of where
+    else the server would look."""
 
     entries: tuple[Entry, ...]
     more: bool
+    references: tuple[str, ...] = ()
 
 
 class Session:
@@ -148,6 +150,7 @@ class Session:
         """Entries that fit, at most `limit`, page by page. Referrals are not followed. Raises `ServerFailed` unless the
         server has answered to the end; `base` that is not there is an answer where only it was asked for."""
         entries: list[Entry] = []
+        references: list[str] = []
         cookie: bytes | None = None
         while True:
             paged = min(PAGE, limit) if limit > 1 and scope != "BASE" else None
@@ -165,7 +168,9 @@ class Session:
                 )
             result = self._result("searchResDone")
             self._line.until = self._until
-            entries += map(_entry, [one for one in self._ldap.response or [] if one["type"] == "searchResEntry"])
+            response = self._ldap.response or []
+            entries += map(_entry, [one for one in response if one["type"] == "searchResEntry"])
+            references += [str(url) for one in response if one["type"] == "searchResRef" for url in one["uri"]]
             if result["result"] == NO_SUCH_OBJECT and scope == "BASE":
                 return Found((), more=False)
             if result["result"] not in {SUCCESS, SIZE_LIMIT_EXCEEDED}:
@@ -173,7 +178,7 @@ class Session:
             cookie = _cookie(result)
             more = bool(cookie) or result["result"] == SIZE_LIMIT_EXCEEDED
             if len(entries) >= limit or not cookie:
-                return Found(tuple(entries[:limit]), more=more or len(entries) > limit)
+                return Found(tuple(entries[:limit]), more or len(entries) > limit, tuple(references))
 
     def close(self) -> None:
         """Say farewell and hang up."""

@@ -252,3 +252,24 @@ async def test_groups_say_how_long_they_hold_and_what_is_not_remembered_holds_fo
     assert directory.groups_hold("alice") == 0.0
     assert await directory.groups_of("nobody-here") == frozenset()
     assert directory.groups_hold("nobody-here") == 0.0
+
+
+async def test_one_name_of_two_people_lets_in_neither_where_the_server_gives_one_entry_at_a_time(
+    tmp_path: Path, certificates: Paths, directories: Directories
+) -> None:
+    slapd = Slapd(tmp_path, certificates)
+    try:
+        for unit in ("a", "b"):
+            slapd.add(entry(f"ou={unit},{PEOPLE}", "organizationalUnit", ou=unit))
+            dn = f"uid=double,ou={unit},{PEOPLE}"
+            slapd.add(entry(dn, "inetOrgPerson", uid="double", cn="x", sn="x", userPassword=f"secret-{unit}"))
+        slapd.stop()
+        conf = slapd.folder / "slapd.conf"
+        conf.write_text(conf.read_text().replace("sizelimit 50", "sizelimit 1"))
+        slapd.start()
+        directory = directories.before(slapd, groups=None)
+        for unit in ("a", "b"):
+            assert await refused(directory, "double", f"secret-{unit}") == "bad_password"
+        assert (await directory.log_in("alice", slapd.passwords["alice"], PEER)).subject == "alice"
+    finally:
+        slapd.stop()

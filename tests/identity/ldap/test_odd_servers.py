@@ -11,6 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gateway.errors import GroupsUnknown
+from gateway.identity.refused import BadLogin
 from gateway.settings import LdapGroups, LdapUsers
 from tests.identity.ldap import certificates
 from tests.identity.ldap.certificates import ELSEWHERE, Authority
@@ -130,6 +132,57 @@ async def test_referrals_are_never_followed(stub: LdapStub, directories: Directo
         stub.on_search = lambda _: [Answer(10, referral=[url, "ldap://127.0.0.1:1/"])]
         await unavailable(directory, "carol", "x")
         assert evil.connections == 0
+
+
+@pytest.mark.parametrize("given", [0, 1])
+async def test_a_name_of_which_the_server_has_more_entries_than_it_gives_is_nobodys(
+    stub: LdapStub, directories: Directories, given: int
+) -> None:
+    """sizeLimitExceeded: which of them is meant nobody knows, and the next directory is not asked."""
+    stub.on_bind = lambda _: Answer(0)
+    stub.on_search = lambda _: [*[person("alice")] * given, Answer(4)]
+    directory = directories.stubbed(stub)
+    with pytest.raises(BadLogin):
+        await directory.log_in_if_known("alice", "alice-secret", PEER)
+    assert stub.asked_as(ALICE) == []
+
+
+HERE = "dc=example,dc=test"
+
+
+@pytest.mark.parametrize(
+    ("references", "somewhere"),
+    [
+        ((f"ldap://child.test/dc=child,{HERE}",), True),
+        ((f"ldap://other.test/ou=people,{HERE}??sub",), True),
+        (("ldap://other.test/",), True),
+        (("ldap://other.test",), True),
+        (("nonsense %",), True),
+        (("ldap://[x/dc=configuration,dc=test",), True),
+        (("ldap://x/cn=configuration",), True),
+        (("ldap://x/cn=configuration,ou=people,dc=test",), True),
+        ((f"ldap://x/ou=cn\\=configuration\\,dc\\=a,{HERE}",), True),
+        ((f"ldap://x/CN=Configuration,{HERE}", f"ldap://child.test/dc=child,{HERE}"), True),
+        ((f"ldap://example.test/CN=Configuration,{HERE}",), False),
+        ((f"ldap://x/CN=Schema,CN=Configuration,{HERE}",), False),
+        ((f"ldap://x/DC=DomainDnsZones,{HERE}??sub", f"ldap://x/DC=ForestDnsZones%2c{HERE}"), False),
+    ],
+)
+async def test_a_directory_that_refers_elsewhere_does_not_say_that_nobody_has_the_name(
+    stub: LdapStub, directories: Directories, references: tuple[str, ...], somewhere: bool
+) -> None:
+    """So no other directory is asked; but for what lies beside each domain of an Active Directory and holds nobody."""
+    stub.on_search = lambda _: map(Reference, references)
+    directory = directories.stubbed(stub)
+    if somewhere:
+        with pytest.raises(BadLogin):
+            await directory.log_in_if_known("alice", "alice-secret", PEER)
+        with pytest.raises(GroupsUnknown):
+            await directory.groups_of("alice")
+    else:
+        assert await directory.log_in_if_known("alice", "alice-secret", PEER) is None
+        assert await directory.groups_of("alice") == frozenset()
+    assert directory.standing().ready
 
 
 @pytest.mark.parametrize(
