@@ -38,6 +38,8 @@ PASSWORD_LIMIT: Final = 4096
 MALFORMED: Final = Refused(Result.MALFORMED, "no name, no password, or one that is none")
 RETRY_SECONDS: Final = 5  # what a caller is told while the directory is away
 BUSY_SECONDS: Final = 1  # and while it is only slow
+# Seconds for which an answer is remembered that says nothing of the password: it may be a setting of the server.
+ODD_SECONDS: Final = 1.0
 # Seconds between two looks whether it is there, while nobody asks it, and while it fails.
 LOOK: Final = 30.0
 LOOK_FAILING: Final = 5.0
@@ -62,11 +64,13 @@ class Throttle(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Away:
-    """No answer. `asked` False: that says nothing of the directory, since no time was left to ask it."""
+    """No answer. `asked` False: that says nothing of the directory, since no time was left to ask it. `one_account`: it
+    answers, but not about this one."""
 
     reason: str
     own_account: bool = False
     asked: bool = True
+    one_account: bool = False
 
 
 _Answer = Principal | Refused | None  # None: it is there, which was all that was asked
@@ -217,7 +221,7 @@ class LdapDirectory:
         def settled(answer: _Answer | _Away) -> None:
             if isinstance(answer, Principal):
                 self._throttle.succeeded(name, peer)
-            elif isinstance(answer, Refused) and (last or not answer.unknown):
+            elif isinstance(answer, Refused) and answer.judged and (last or not answer.unknown):
                 self._throttle.failed(name, peer)
             else:
                 self._throttle.unanswered(name, peer)
@@ -289,7 +293,7 @@ class LdapDirectory:
         try:
             found = self._servers.ask(until, work)
         except ServerFailed as error:
-            return _Away(str(error), error.own_account)
+            return _Away(str(error), error.own_account, one_account=error.one_account)
         except Exception:  # a fault of ours must leave nobody waiting
             log.exception("identity.directory.fault name=%s", self.name)
             return _Away("a fault in asking it", asked=False)
@@ -304,14 +308,17 @@ class LdapDirectory:
         now, cache = self._now(), self._settings.cache
         del self._flights[digest]
         if isinstance(answer, _Away):
-            if answer.asked:
+            if answer.one_account:
+                self._outage.answered(now)
+            elif answer.asked:
                 self._outage.failed(now, flight.since, answer.reason, own_account=answer.own_account)
         else:
             self._outage.answered(now)
             if isinstance(answer, Principal):
                 self._good.put(digest, Held(answer, now + cache.positive, len(answer.groups)))
             elif answer is not None:
-                self._bad.put(digest, Held(answer, now + cache.negative))
+                seconds = cache.negative if answer.judged else min(cache.negative, ODD_SECONDS)
+                self._bad.put(digest, Held(answer, now + seconds))
         flight.settled(answer)
         for future in flight.waiting:
             if not future.done():

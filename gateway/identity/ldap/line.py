@@ -28,12 +28,14 @@ _LEAST: Final = 0.001
 class ServerFailed(Exception):  # noqa: N818  named for what happened, as the refusals are
     """A server that cannot be asked: its text says why, for the log.
 
-    `own_account`: it refuses the gateway's own account, so that asking again is no use for a while.
+    `own_account`: it refuses the gateway's own account, so that asking again is no use for a while. `one_account`: it
+    answers the gateway, and cannot judge one person's bind, which says nothing of anybody else's.
     """
 
-    def __init__(self, reason: str, *, own_account: bool = False) -> None:
+    def __init__(self, reason: str, *, own_account: bool = False, one_account: bool = False) -> None:
         super().__init__(reason)
         self.own_account = own_account
+        self.one_account = one_account
 
 
 @dataclass(frozen=True, slots=True)

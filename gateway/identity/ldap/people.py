@@ -6,6 +6,7 @@ Blocks: for worker threads only.
 
 from __future__ import annotations
 
+import logging
 import re
 import uuid
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from gateway.identity.ldap.membership import PRESENT, Groups, Membership, one_va
 from gateway.identity.ldap.names import escape_assertion, escape_value, folded, parse
 from gateway.identity.ldap.references import may_hold_people
 from gateway.identity.ldap.servers import Link
-from gateway.identity.ldap.session import NO_JUDGEMENT, BindAnswer, Entry, Found, Session
+from gateway.identity.ldap.session import REFUSES, SAYS_NO, BindAnswer, Entry, Found, Session
 from gateway.identity.names import plain
 from gateway.identity.refused import Result
 from gateway.settings import Ldap
@@ -31,6 +32,8 @@ UPN_NAME: Final = re.compile(r"[\w.\-]{1,64}")
 UPN_ATTRIBUTES: Final = ("userPrincipalName", "sAMAccountName")
 #: Attributes that are numbers in bytes, and how they are read and written as text.
 GUID, SID = "objectguid", "objectsid"
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +46,17 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A login that does not hold. `unknown`: the directory does not know the name. `detail` is for the log."""
+    """A login that does not hold. `unknown`: the directory does not know the name. `judged` False: it looked at neither
+    name nor password. `detail` is for the log."""
 
     result: Result
     detail: str
     unknown: bool = False
+    judged: bool = True
 
+
+# Codes of binds that are logged, once each.
+ODD_LIMIT: Final = 32
 
 UNKNOWN: Final = Refused(Result.BAD_PASSWORD, "nobody of this name", unknown=True)
 AMBIGUOUS: Final = Refused(Result.BAD_PASSWORD, "several entries have this name")
@@ -62,6 +70,8 @@ class People:
     """Asks one directory under the rules of `settings`; `wall` gives UNIX time in seconds. Raises `ValueError`."""
 
     def __init__(self, settings: Ldap, wall: Callable[[], float]) -> None:
+        self._name = settings.name
+        self._odd: set[int] = set()
         self._users = settings.users
         self._filter = Filter(settings.users.filter)
         self._template = settings.users.dn_template
@@ -85,7 +95,7 @@ class People:
             if isinstance(subject, Refused):
                 return subject
             with link.stranger() as own:
-                refused = _refused_bind(own.bind(person.dn, password), known=True)
+                refused = self._refused_bind(own.bind(person.dn, password), known=True)
             return refused or Person(subject, self._groups(session, person, subject))
 
     def look_up(self, link: Link, subject: str) -> Person | Refused:
@@ -120,7 +130,12 @@ class People:
         as_whom = self._template.replace("{username}", name if self._upn else escape_value(name))
         with link.stranger() as own:
             answer = own.bind(as_whom, password)
-            if (refused := _refused_bind(answer, known=False)) is not None:
+            try:
+                refused = self._refused_bind(answer, known=False)
+            except ServerFailed:
+                self.probe(link)  # nothing was asked before: if nobody can ask, this says so
+                raise
+            if refused is not None:
                 return refused
             if not self._own_account:
                 return self._bound(own, self._entries(own, as_whom, name), as_whom, name)
@@ -157,6 +172,22 @@ class People:
     def _find(self, session: Session, wanted: str) -> Found:
         return session.search(self._users.base, wanted, self._attributes, limit=2)
 
+    def _refused_bind(self, answer: BindAnswer, *, known: bool) -> Refused | None:
+        """None for the one answer that lets in. Raises `ServerFailed` where the server did not judge."""
+        if why := accounts.refused_at_bind(answer):
+            return Refused(Result.REFUSED_ACCOUNT, why)
+        if answer.good:
+            return None
+        said = f"bind answered with {answer.code} {answer.description}"
+        if answer.code in SAYS_NO:
+            return Refused(Result.BAD_PASSWORD, said, unknown=not known and accounts.unknown_at_bind(answer))
+        if answer.code not in self._odd and len(self._odd) < ODD_LIMIT:
+            self._odd.add(answer.code)
+            log.warning("identity.directory.odd_bind name=%s code=%d", self._name, answer.code)
+        if answer.code in REFUSES:
+            return Refused(Result.REFUSED_ACCOUNT, said, judged=False)
+        raise ServerFailed(f"a {said}", one_account=True)
+
     def _judged(self, person: Entry, *, asked_bind: bool) -> str | Refused:
         """The subject of an account that may be used."""
         if why := accounts.refused(person, self._wall(), asked_bind=asked_bind):
@@ -177,18 +208,6 @@ def _one(found: Found) -> Entry | Refused:
         return ELSEWHERE if may_hold_people(found.references) else UNKNOWN
     # An empty name is that of the root of the directory; a bind with it would be nobody's.
     return found.entries[0] if found.entries[0].dn else UNKNOWN
-
-
-def _refused_bind(answer: BindAnswer, *, known: bool) -> Refused | None:
-    """None for the one answer that lets in. Raises `ServerFailed` where the server did not judge."""
-    if answer.code in NO_JUDGEMENT:
-        raise ServerFailed(f"a bind was answered with {answer.code} {answer.description}")
-    if why := accounts.refused_at_bind(answer):
-        return Refused(Result.REFUSED_ACCOUNT, why)
-    if answer.good:
-        return None
-    unknown = not known and accounts.unknown_at_bind(answer)
-    return Refused(Result.BAD_PASSWORD, f"bind answered with {answer.code} {answer.description}", unknown)
 
 
 def _subject(person: Entry, attribute: str) -> str | None:

@@ -55,8 +55,9 @@ class Servers:
     def ask(self, until: float, work: Callable[[Link], T]) -> T:
         """What `work` finds out from the first server that can be asked, by `until` (`time.monotonic()`).
 
-        Raises `ServerFailed` with the last reason when none can. One that refuses the gateway's own account ends it:
-        the account is the same everywhere, and would be locked.
+        Raises `ServerFailed` with the last reason when none can; that of one which only cannot judge this person comes
+        before those of servers that cannot be asked. One that refuses the gateway's own account ends it: the account is
+        the same everywhere, and would be locked.
         """
         order = self._order()
         share = min(FAILOVER, (until - time.monotonic()) / 2) / max(1, len(order) - 1)
@@ -69,7 +70,11 @@ class Servers:
             try:
                 found = work(link)
             except ServerFailed as error:
-                failure = error
+                if error.one_account:
+                    failure = error
+                    self._trust(server)
+                    continue
+                failure = failure if failure.one_account else error
                 self._doubt(server, str(error))
                 if error.own_account:
                     break

@@ -25,9 +25,16 @@ with warnings.catch_warnings():  # it asks its own codec for names that were ren
 SUCCESS: Final = 0
 SIZE_LIMIT_EXCEEDED: Final = 4
 NO_SUCH_OBJECT: Final = 32
-#: What a bind is answered with by a server that did not judge it (RFC 4511 appendix A): timeLimitExceeded,
-#: adminLimitExceeded, busy, unavailable, other.
+#: What a bind is answered with by a server that cannot be asked now (RFC 4511 appendix A): timeLimitExceeded,
+#: adminLimitExceeded, busy, unavailable, other. No account is to blame, the gateway's own neither.
 NO_JUDGEMENT: Final = frozenset({3, 11, 51, 52, 80})
+#: The answers by which a server says no to this name or password: noSuchAttribute, constraintViolation (tried too
+#: often), noSuchObject, invalidDNSyntax, inappropriateAuthentication, invalidCredentials.
+SAYS_NO: Final = frozenset({16, 19, 32, 34, 48, 49})
+#: Those by which it refuses without a look at the password, for the account or for how it is asked:
+#: strongerAuthRequired, referral, confidentialityRequired, saslBindInProgress, insufficientAccessRights,
+#: unwillingToPerform.
+REFUSES: Final = frozenset({8, 10, 13, 14, 50, 53})
 
 START_TLS: Final = "1.3.6.1.4.1.1466.20037"
 PAGED: Final = "1.2.840.113556.1.4.319"

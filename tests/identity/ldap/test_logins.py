@@ -10,8 +10,10 @@ import pytest
 from gateway.devcerts import Paths
 from gateway.identity.ldap.directory import LdapDirectory
 from gateway.identity.refused import BadLogin
-from gateway.settings import LdapGroups, LdapUsers
+from gateway.settings import Ldap, LdapBind, LdapGroups, LdapUsers
 from tests.identity.ldap.conftest import PEER, Directories, refused, unavailable
+from tests.parts import samba as domain
+from tests.parts.samba import Samba
 from tests.parts.slapd import ADMIN, FAILURES, GROUPS, PEOPLE, SERVICE, Slapd, entry, group, person
 
 
@@ -271,5 +273,40 @@ async def test_one_name_of_two_people_lets_in_neither_where_the_server_gives_one
         for unit in ("a", "b"):
             assert await refused(directory, "double", f"secret-{unit}") == "bad_password"
         assert (await directory.log_in("alice", slapd.passwords["alice"], PEER)).subject == "alice"
+    finally:
+        slapd.stop()
+
+
+async def test_a_name_that_a_domain_does_not_know_is_asked_of_the_next_directory(
+    samba: Samba, directories: Directories
+) -> None:
+    """A search from its root comes with references to its own configuration and zones of DNS."""
+    directory = directories.of(
+        Ldap(
+            name="ad",
+            servers=(samba.ldaps,),
+            ca=samba.ca,
+            bind=LdapBind(f"{domain.SERVICE}@{domain.DOMAIN}", samba.passwords[domain.SERVICE]),
+            users=LdapUsers(base=domain.ROOT, filter="(sAMAccountName={username})", subject="sAMAccountName"),
+        )
+    )
+    assert await directory.log_in_if_known("nobody-here", "x", PEER) is None
+    assert await directory.groups_of("nobody-here") == frozenset()
+
+
+async def test_a_server_that_takes_no_password_without_tls_makes_nobody_wait(
+    tmp_path: Path, certificates: Paths, directories: Directories
+) -> None:
+    slapd = Slapd(tmp_path, certificates)
+    try:
+        slapd.stop()
+        conf = slapd.folder / "slapd.conf"
+        conf.write_text(conf.read_text().replace("sizelimit 50", "sizelimit 50\nsecurity simple_bind=128"))
+        slapd.start()
+        users = LdapUsers(base=PEOPLE, dn_template=f"uid={{username}},{PEOPLE}")
+        directory = directories.before(slapd, servers=(slapd.url,), users=users, bind=None, groups=None)
+        for n in range(5):
+            assert await refused(directory, "alice", f"{slapd.passwords['alice']}{n or ''}") == "refused_account"
+        assert ("failed", "alice", PEER) not in directories.throttle.told
     finally:
         slapd.stop()

@@ -31,7 +31,13 @@ def judged(stub: LdapStub, code: int, **more: object) -> Callable[[Bind], Answer
 # What a bind is answered with.
 
 
-@pytest.mark.parametrize("code", [49, 19, 32, 34, 50, 53, 8, 13, 14, 10, 1, 2, 7, 16, 48, 64, 118])
+#: What a server answers without a look at the password; `accounts` may be to blame, or a setting.
+ODD = [8, 10, 13, 14, 50, 53]
+#: What judges nobody, beside codes that there are not.
+UNJUDGED = [1, 2, 3, 7, 11, 12, 33, 36, 51, 52, 54, 64, 71, 80, 118]
+
+
+@pytest.mark.parametrize("code", [49, 19, 32, 34, 16, 48, *ODD])
 @pytest.mark.parametrize("template", ["", f"uid={{username}},{PEOPLE}"])
 async def test_only_one_code_of_a_bind_lets_in(
     stub: LdapStub, directories: Directories, code: int, template: str
@@ -40,16 +46,64 @@ async def test_only_one_code_of_a_bind_lets_in(
     stub.on_bind = judged(stub, code, referral=["ldap://evil.test/"] if code == 10 else ())
     directory = directories.stubbed(stub, users=LdapUsers(base=PEOPLE, dn_template=template))
     for password in ("alice-secret", "wrong"):
-        assert await refused(directory, "alice", password) == "bad_password"
+        assert await refused(directory, "alice", password) == ("refused_account" if code in ODD else "bad_password")
 
 
-@pytest.mark.parametrize("code", [3, 11, 51, 52, 80])
+@pytest.mark.parametrize("code", UNJUDGED)
+@pytest.mark.parametrize("template", ["", f"uid={{username}},{PEOPLE}"])
 async def test_a_server_that_did_not_judge_is_not_taken_to_have_said_no(
-    stub: LdapStub, directories: Directories, code: int
+    stub: LdapStub, directories: Directories, code: int, template: str
 ) -> None:
     """B081: nobody gets in; but busy, unavailable and the like say nothing of a password, so the answer is 503."""
     stub.on_bind = judged(stub, code)
-    assert f"answered with {code} " in await unavailable(directories.stubbed(stub))
+    directory = directories.stubbed(stub, users=LdapUsers(base=PEOPLE, dn_template=template))
+    assert f"answered with {code} " in await unavailable(directory)
+
+
+@pytest.mark.parametrize("code", ODD)
+async def test_an_answer_that_looked_at_no_password_is_no_failed_login_and_soon_forgotten(
+    stub: LdapStub, directories: Directories, code: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may be a setting of the server: then nobody is slowed down for it, and it is over when it is mended."""
+    stub.on_bind = judged(stub, code)
+    directory = directories.stubbed(stub)
+    for _ in range(3):
+        await refused(directory, "alice", "alice-secret")
+        await refused(directory, "bob", "bob-secret")
+        directories.steady.at += 1
+    assert {told[0] for told in directories.throttle.told} == {"admit", "unanswered"}
+    events = [record.getMessage() for record in caplog.records]
+    assert events == [f"identity.directory.odd_bind name=directory code={code}"]
+    stub.on_bind = stub._judge
+    assert (await directory.log_in("alice", "alice-secret", PEER)).subject == "alice"
+
+
+@pytest.mark.parametrize("code", UNJUDGED)
+@pytest.mark.parametrize("template", ["", f"uid={{username}},{PEOPLE}"])
+async def test_an_account_that_a_server_cannot_judge_takes_nobody_elses_login_along(
+    stub: LdapStub, directories: Directories, code: int, template: str
+) -> None:
+    """However often it is tried: the server answers, so it is no outage, and the next one is asked all the same."""
+    stub.on_bind = lambda bind: Answer(code) if bind.dn == ALICE else stub._judge(bind)
+    directory = directories.stubbed(stub, users=LdapUsers(base=PEOPLE, dn_template=template))
+    for n in range(5):
+        await unavailable(directory, "alice", f"guess-{n}")
+        assert directory.standing().ready
+    assert (await directory.log_in("bob", "bob-secret", PEER)).subject == "bob"
+
+
+async def test_a_second_server_may_judge_whom_the_first_one_cannot(stub: LdapStub, directories: Directories) -> None:
+    with LdapStub() as other:
+        directory = directories.stubbed(stub, other)
+        stub.on_bind = judged(stub, 52)
+        for password in ("alice-secret", "wrong"):
+            if password == "wrong":
+                assert await refused(directory, "alice", password) == "bad_password"
+            else:
+                assert (await directory.log_in("alice", password, PEER)).subject == "alice"
+        other.stop()
+        await unavailable(directory, "bob", "bob-secret")
+        assert directory.standing().ready, "the first one answers all the time"
 
 
 async def test_a_code_that_there_is_not_lets_nobody_in(stub: LdapStub, directories: Directories) -> None:
@@ -128,7 +182,7 @@ async def test_referrals_are_never_followed(stub: LdapStub, directories: Directo
         stub.on_search = lambda search: [*stub._find(search), Reference(url), Reference("ldap://evil.test/x??sub")]
         assert (await directory.log_in("alice", "alice-secret", PEER)).subject == "alice"
         stub.on_bind = judged(stub, 10, referral=[url])
-        assert await refused(directory, "bob", "bob-secret") == "bad_password"
+        assert await refused(directory, "bob", "bob-secret") == "refused_account"
         stub.on_search = lambda _: [Answer(10, referral=[url, "ldap://127.0.0.1:1/"])]
         await unavailable(directory, "carol", "x")
         assert evil.connections == 0
