@@ -206,6 +206,28 @@ async def test_signed_tokens_of_a_provider_that_is_asked_are_sent_to_it_alone(as
     assert [one["token"] for one in asking.provider.asked] == [token]
 
 
+@pytest.mark.parametrize("scheme", ["jkt", "x5t#S256"])
+async def test_what_a_signed_token_says_it_is_bound_to_holds_where_the_answer_does_not_say(
+    asking: Asking, scheme: str
+) -> None:
+    """RFC 7662 section 2.2 leaves `cnf` to the provider: silence makes no bound token a plain one."""
+    mine = {scheme: thumb(KEYS["ES256"])}
+    bound = asking.says(asking.token(cnf=mine))
+    for _ in range(2):
+        assert await asking.refused(bound) == "no_proof"
+    agreed = asking.says(asking.token(jti="agreed", cnf=mine), cnf=mine)
+    assert await asking.refused(agreed) == "no_proof"
+    torn = asking.says(asking.token(jti="torn", cnf=mine), cnf={scheme: thumb(KEYS["ES384"])})
+    assert await asking.refused(torn) == "bad_claims"
+    assert not asking.counts["corp", "ok"]
+
+
+async def test_a_signed_token_that_is_bound_in_an_odd_way_is_refused_unasked(asking: Asking) -> None:
+    assert await asking.refused(asking.says(asking.token(cnf={}))) == "bad_claims"
+    assert await asking.refused(asking.says(asking.token(cnf={"kid": "x"}))) == "wrong_kind"
+    assert asking.questions == 0
+
+
 async def test_a_signature_alone_proves_nothing_where_the_provider_is_to_be_asked(asking: Asking) -> None:
     assert await asking.refused(asking.token()) == "inactive"
 

@@ -88,7 +88,8 @@ class ActiveBearer:
         """Who the token proves its sender to be, for at most `positive` seconds. Raises `BadToken` or
         `IdentityUnavailable`."""
         if self._signed is None:
-            return await self.vouch(token.text)
+            held = confirmation(token.claims)  # the provider vouches for the whole text, and may leave this out
+            return await self._asked(token.text, lambda answer: self._told(answer, held))
         vouched = await self._signed.verify(token)
         return await self._asked(token.text, lambda answer: self._both(token, vouched, answer))
 
@@ -115,13 +116,14 @@ class ActiveBearer:
             self._refusals.add(text, error)
             raise
 
-    def _told(self, answer: Claims) -> Vouched:
-        """From the provider's answer alone. One without `exp` says nothing of later than it is remembered."""
+    def _told(self, answer: Claims, held: Confirmation | None = None) -> Vouched:
+        """From the provider's answer alone, but for what the token itself says that it is bound to (`held`). An answer
+        without `exp` says nothing of later than it is remembered."""
         answer = _owned(answer)
         until = self._now() + self._positive
         expires = check_answer(answer, self._settings, self._now())
         expires = until if expires is None else expires
-        subject, bound = self._mapping.subject(answer), confirmation(answer)
+        subject, bound = self._mapping.subject(answer), _binding(answer, held)
         _check_type(answer, bound)
         return Vouched(self._mapping.principal(answer, subject, expires), min(expires, until), Basis(), bound)
 
@@ -131,9 +133,7 @@ class ActiveBearer:
         expires = check_answer(said, self._settings, self._now())
         if self._mapping.subject(said) != vouched.principal.subject:
             raise BadToken(Result.BAD_CLAIMS, "its issuer knows it as that of another subject")
-        bound = confirmation(answer) or vouched.bound
-        if vouched.bound is not None and bound != vouched.bound:
-            raise BadToken(Result.BAD_CLAIMS, "its issuer knows it as bound to something else")
+        bound = _binding(answer, vouched.bound)
         _check_type(said, bound)
         until = min(vouched.until, self._now() + self._positive)
         until = until if expires is None else min(until, expires)
@@ -154,6 +154,14 @@ def _owned(answer: Claims) -> Claims:
     if "sub" in answer or "username" in answer or "client_id" not in answer:
         return answer
     return {**answer, "sub": answer["client_id"]}
+
+
+def _binding(answer: Claims, held: Confirmation | None) -> Confirmation | None:
+    """What a token is bound to, by the answer or by itself: neither can take back what the other says."""
+    told = confirmation(answer)
+    if told is not None and held is not None and told != held:
+        raise BadToken(Result.BAD_CLAIMS, "its issuer knows it as bound to something else")
+    return told or held
 
 
 def _check_type(answer: Claims, bound: Confirmation | None) -> None:
