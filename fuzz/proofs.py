@@ -19,7 +19,7 @@ from fuzz.material import Untold
 from fuzz.tokens import SIGNERS, part_of
 from gateway.identity.refused import BadProof
 from gateway.identity.tokens.dpop import WINDOW, Proofs, Seen
-from tests.identity.conftest import EPOCH, call_with
+from tests.identity.conftest import EPOCH, GATEWAY, call_with
 from tests.identity.proofs import HOST, PATH, thumb
 from tests.identity.signers import b64
 
@@ -41,7 +41,7 @@ def written(data: bytes) -> bytes:
 def check(data: bytes) -> None:
     """Raises `AssertionError` for a proof that is believed and should not be."""
     value = written(data)
-    proofs = Proofs(Seen(lambda: 0.0), lambda: EPOCH)
+    proofs = Proofs(Seen(lambda: 0.0), lambda: EPOCH, GATEWAY)
     call = call_with((b"host", HOST.encode()), (b"dpop", value))
     try:
         proofs.check(call, TOKEN, THUMB)

@@ -1,12 +1,13 @@
-"""Where callers reach the gateway: what its tokens and pages say of it.
+"""Where callers reach the gateway: what its tokens and pages say of it, and which names it goes by.
 
 Knows: settings, names in a certificate. Must not know: files, sockets, what the URL is used for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Set
 from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 from gateway.settings import Listen
 
@@ -23,6 +24,42 @@ def public_url(listen: Listen, names: Sequence[str]) -> str:
         raise ValueError("listen.public_url is needed: the certificate is not for one host by name")
     port = "" if listen.port == _HTTPS else f":{listen.port}"
     return f"https://{_bracketed(host.lower())}{port}"
+
+
+def own_url(listen: Listen, names: Sequence[str]) -> Callable[[str], str | None]:
+    """From the `Host` of a call to the URL of the gateway that it was sent to, without a final slash: always
+    `listen.public_url` where that is set, else the `Host`, on whatever port, if it is one of `names`; None for another.
+    """
+    if listen.public_url is not None:
+        configured = listen.public_url.rstrip("/")
+        return lambda _: configured
+    known = {_alike(name) for name in names}
+
+    def reached(host: str) -> str | None:
+        try:
+            parts = urlsplit(f"//{host}")
+            name, port = parts.hostname or "", parts.port
+        except ValueError:
+            return None
+        if not _is_named(_alike(name), known):
+            return None
+        return f"https://{_bracketed(name)}" + ("" if port is None else f":{port}")
+
+    return reached
+
+
+def _is_named(name: str, known: Set[str]) -> bool:
+    """RFC 9525 section 6.3: the wildcard is for one whole label, the first."""
+    label, dot, rest = name.partition(".")
+    return "*" not in name and (name in known or (label != "" and dot != "" and f"*.{rest}" in known))
+
+
+def _alike(name: str) -> str:
+    """A name or an address in the one spelling in which two are compared."""
+    try:
+        return str(ip_address(name))
+    except ValueError:
+        return name.lower()
 
 
 def _bracketed(host: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from gateway import providers, tls
-from gateway.address import public_url
+from gateway.address import own_url, public_url
 from gateway.identity.apikeys.apikey import PROVIDER as API_KEYS
 from gateway.identity.apikeys.apikey import ApiKeys
 from gateway.identity.contracts import BrowserLogin, Provider, Standing
@@ -98,7 +98,8 @@ def build(settings: Settings, listed: Listed, around: Around, previous: Identiti
     key_sets = providers.key_sets(settings, around, previous.key_sets if previous else {})
     introspectors = providers.introspectors(settings, around)
     directories = providers.directories(settings, around, previous.directories if previous else {})
-    url = public_url(settings.listen, tls.host_names(settings.listen.tls.certificate)) if logins(settings) else ""
+    hosts = tls.host_names(settings.listen.tls.certificate)
+    url = public_url(settings.listen, hosts) if logins(settings) else ""
     own = providers.own_tokens(settings, url)
     seen = previous.seen if previous else Seen()
     vouchers = _vouchers(settings, key_sets, introspectors)
@@ -107,7 +108,7 @@ def build(settings: Settings, listed: Listed, around: Around, previous: Identiti
         [*(_supplied(issuer, one, by_name) for issuer, one in vouchers.items()), *([] if own is None else [own])],
         time.time,
         around.count,
-        possession=Possession(Proofs(seen, time.time, settings.listen.public_url)),
+        possession=Possession(Proofs(seen, time.time, own_url(settings.listen, hosts))),
         opaque=_opaque(vouchers, by_name),
     )
     asked: list[Identity] = [

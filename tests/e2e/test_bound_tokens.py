@@ -135,7 +135,9 @@ def test_a_token_that_was_issued_to_a_key_needs_a_new_proof_for_each_call(
             again = chat(made, fields)
             assert again.status == 401
             assert (again["www-authenticate"] or "").startswith('DPoP realm="nim-gateway", error="invalid_dpop_proof"')
-        for fields in (bearer(token), {**bearer(token), "DPoP": prover.proof()}):
+        elsewhere = Prover(SIGNER, token, time.time(), f"https://evil.example{CHAT}").proof()
+        misled = {"Authorization": f"DPoP {token}", "DPoP": elsewhere, "Host": "evil.example"}
+        for fields in (bearer(token), {**bearer(token), "DPoP": prover.proof()}, misled):
             assert chat(made, fields).status == 401
     assert len(stub.requests) == before + 3
     assert not any(request.values("dpop") or request.values("authorization") for request in stub.requests)

@@ -7,21 +7,32 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gateway.address import own_url
 from gateway.call import Call, Channel, Fields, Principal
 from gateway.errors import Unidentified
 from gateway.fetch import Fetch
 from gateway.identity.provider.keys import KeySet
+from gateway.identity.tokens.dpop import Proofs, Seen
 from gateway.identity.tokens.identity import BearerIdentity
 from gateway.identity.tokens.oidc import OidcBearer
-from gateway.settings import OidcIssuer
+from gateway.identity.tokens.possession import Possession
+from gateway.settings import Listen, OidcIssuer, ServerTls
+from tests.identity.proofs import NAMES
 from tests.identity.provider import Provider
 from tests.identity.signers import Mint, rsa_signer
 
 EPOCH = 1_900_000_000.0
+
+_TLS = ServerTls(Path("certificate"), Path("key"))
+#: Where the gateway is reached: what its certificate names.
+GATEWAY = own_url(Listen(_TLS), NAMES)
+#: The same where it is configured.
+CONFIGURED = own_url(Listen(_TLS, public_url="https://ai.example.com/gw"), NAMES)
 
 
 def call_with(*fields: tuple[bytes, bytes]) -> Call:
@@ -60,7 +71,10 @@ class Bench(Mint):
         self.settings = replace(self.settings, **settings)
         self.keys = KeySet(self.settings, self.fetch, self.steady, chance=lambda: 0.0)
         self.issuer = OidcBearer(self.settings, self.keys, self.wall)
-        self.identity = BearerIdentity([self.issuer], self.wall, self.count, remembered=remembered)
+        self.possession = Possession(Proofs(Seen(self.steady), self.wall, GATEWAY))
+        self.identity = BearerIdentity(
+            [self.issuer], self.wall, self.count, possession=self.possession, remembered=remembered
+        )
 
     def count(self, provider: str, result: str) -> None:
         self.counts[provider, result] += 1

@@ -15,6 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.identity.signers import CURVES, Json, Signer, b64, ec_signer, ed_signer, hmac_token, part, rsa_signer
 
 HOST = "gw.test"
+#: Names in the gateway's certificate.
+NAMES = (HOST, "*.pool.test", "2001:db8::1", "10.0.0.1")
 PATH = "/v1/chat/completions"
 URL = f"https://{HOST}{PATH}"
 

@@ -44,7 +44,7 @@ class Asking(Bench):
         signed = self.issuer if how == "both" else None
         self.active = ActiveBearer(self.settings, asked, self.wall, self.steady, signed=signed)
         opaque = self.active if how == "introspect" else None
-        self.identity = BearerIdentity([self.active], self.wall, self.count, opaque=opaque)
+        self.identity = BearerIdentity([self.active], self.wall, self.count, possession=self.possession, opaque=opaque)
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(coroutine)

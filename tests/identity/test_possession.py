@@ -15,7 +15,7 @@ from gateway.identity.refused import BadProof, BadToken
 from gateway.identity.tokens.dpop import Proofs, Seen
 from gateway.identity.tokens.identity import BearerIdentity
 from gateway.identity.tokens.possession import Possession
-from tests.identity.conftest import EPOCH, Bench, challenge
+from tests.identity.conftest import CONFIGURED, EPOCH, GATEWAY, Bench, challenge
 from tests.identity.proofs import FORGED, GOOD, HOST, KEYS, PATH, Prover, thumb
 from tests.identity.signers import b64, ec_signer
 
@@ -108,7 +108,7 @@ async def test_a_proof_is_used_once_across_a_reload(bench: Bench, prover: Prover
     seen = Seen(bench.steady)
     proof = prover.proof()
     for turn in range(2):
-        possession = Possession(Proofs(seen, bench.wall))
+        possession = Possession(Proofs(seen, bench.wall, GATEWAY))
         bench.identity = BearerIdentity([bench.issuer], bench.wall, bench.count, possession=possession)
         if turn == 0:
             await who(bench, shown(prover.token, proof))
@@ -126,7 +126,7 @@ async def test_what_was_used_is_remembered_for_as_long_as_it_holds_and_no_longer
 
 
 async def test_a_proof_is_refused_for_later_rather_than_forgotten_early(bench: Bench, prover: Prover) -> None:
-    possession = Possession(Proofs(Seen(bench.steady, limit=2), bench.wall))
+    possession = Possession(Proofs(Seen(bench.steady, limit=2), bench.wall, GATEWAY))
     bench.identity = BearerIdentity([bench.issuer], bench.wall, bench.count, possession=possession)
     proofs = [prover.proof() for _ in range(3)]
     for proof in proofs[:2]:
@@ -141,7 +141,7 @@ async def test_a_proof_is_refused_for_later_rather_than_forgotten_early(bench: B
 async def test_a_forged_proof_takes_no_room(bench: Bench, prover: Prover) -> None:
     """Else a stranger with somebody's token could keep its owner out."""
     seen = Seen(bench.steady)
-    possession = Possession(Proofs(seen, bench.wall))
+    possession = Possession(Proofs(seen, bench.wall, GATEWAY))
     bench.identity = BearerIdentity([bench.issuer], bench.wall, bench.count, possession=possession)
     for forge in FORGED.values():
         await refusal(bench, shown(prover.token, forge(prover)))
@@ -191,7 +191,7 @@ async def test_the_scheme_is_read_in_any_case(bench: Bench, prover: Prover) -> N
 
 async def test_a_proof_is_for_the_url_that_callers_know_the_gateway_by(bench: Bench, prover: Prover) -> None:
     """Where `public_url` is set, the caller's `Host` says nothing."""
-    possession = Possession(Proofs(Seen(bench.steady), bench.wall, "https://ai.example.com/gw"))
+    possession = Possession(Proofs(Seen(bench.steady), bench.wall, CONFIGURED))
     bench.identity = BearerIdentity([bench.issuer], bench.wall, bench.count, possession=possession)
     for host in (HOST, "ai.example.com", "10.0.0.1:8443"):
         await refusal(bench, shown(prover.token, prover.proof(htu=f"https://{host}{PATH}"), host=host))
@@ -199,11 +199,37 @@ async def test_a_proof_is_for_the_url_that_callers_know_the_gateway_by(bench: Be
         assert (await who(bench, shown(prover.token, good, host=host))).subject == "alice"
 
 
-@pytest.mark.parametrize("host", ["gw.test:8443", "[2001:db8::1]", "[2001:db8::1]:8443", "10.0.0.1"])
+@pytest.mark.parametrize(
+    "host",
+    ["gw.test:8443", "GW.Test", "one.pool.test", "[2001:db8::1]", "[2001:DB8:0::1]:8443", "10.0.0.1"],
+)
 async def test_a_proof_names_the_place_as_the_caller_knows_it(bench: Bench, prover: Prover, host: str) -> None:
     proof = prover.proof(htu=f"https://{host}{PATH}")
     assert (await who(bench, shown(prover.token, proof, host=host))).subject == "alice"
-    await refusal(bench, shown(prover.token, prover.proof(htu=f"https://{host}{PATH}")))
+    elsewhere = prover.proof(htu="https://10.0.0.1:444" + PATH)
+    await refusal(bench, shown(prover.token, elsewhere, host=host))
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.test", "evil.test:443", "gw.test.evil.test", "evilgw.test", "a.gw.test", "pool.test", ".pool.test",
+        "a.b.pool.test", "*.pool.test", "10.0.0.2", "[2001:db8::2]", "[10.0.0.1]", "gw.test@evil.test", "gw.test:x",
+        "gw.test:99999", "gw.test.", "[", "",
+    ],
+)  # fmt: skip
+async def test_a_proof_for_another_server_does_not_hold_because_the_call_claims_to_be_for_that_one(
+    bench: Bench, prover: Prover, host: str
+) -> None:
+    """RFC 9449 section 11.1: who takes a token and a proof meant for their own server chooses `Host` as they like."""
+    refused = await refusal(bench, shown(prover.token, prover.proof(htu=f"https://{host}{PATH}"), host=host))
+    assert refused.detail == "bad_proof"
+
+
+@pytest.mark.parametrize("host", ["gw.test/x", "gw.test?", "gw.test#", "u@gw.test"])
+async def test_an_odd_host_moves_no_call_elsewhere(bench: Bench, prover: Prover, host: str) -> None:
+    for htu in (f"https://{host}{PATH}", f"https://{host}", f"https://{HOST}/x{PATH}", f"https://{HOST}/"):
+        await refusal(bench, shown(prover.token, prover.proof(htu=htu), host=host))
 
 
 async def test_a_url_without_a_path_names_the_root(bench: Bench, prover: Prover) -> None:
@@ -274,7 +300,7 @@ bits = st.text(st.sampled_from('abAB01-_=. \t\x00\xe9,{}"'), max_size=30) | st.b
 
 @pytest.fixture(scope="module")
 def proofs() -> Proofs:
-    return Proofs(Seen(lambda: 0.0), lambda: EPOCH)
+    return Proofs(Seen(lambda: 0.0), lambda: EPOCH, GATEWAY)
 
 
 @given(st.lists(bits, max_size=5))
@@ -307,7 +333,7 @@ def test_what_a_client_signs_is_a_good_proof_or_refused(header: object, said: ob
     head["jwk"] |= jwk
     text = prover.signer.sign_raw(_dumped(head | header), _dumped(prover.claims() | said))
     try:
-        Proofs(Seen(lambda: 0.0), lambda: EPOCH).check(shown("t", text), "t", thumb(prover.signer))
+        Proofs(Seen(lambda: 0.0), lambda: EPOCH, GATEWAY).check(shown("t", text), "t", thumb(prover.signer))
     except BadProof:
         return
     assert not {"typ", "alg", "jwk", "crit", "b64", "htm", "htu", "ath"} & {*header, *said}
@@ -322,7 +348,7 @@ def _dumped(value: object) -> str:
 @given(late=st.floats(-200, 200))
 def test_a_proof_holds_within_a_minute_of_its_time_on_both_sides(late: float) -> None:
     prover = Prover(ec_signer("odd"), "t", EPOCH)
-    proofs = Proofs(Seen(lambda: 0.0), lambda: EPOCH + late)
+    proofs = Proofs(Seen(lambda: 0.0), lambda: EPOCH + late, GATEWAY)
     try:
         proofs.check(shown("t", prover.proof()), "t", thumb(prover.signer))
     except BadProof:

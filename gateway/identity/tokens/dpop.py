@@ -72,13 +72,13 @@ class Seen:
 
 
 class Proofs:
-    """Checks proofs. `now` gives UNIX seconds; `public_url` is where callers reach the gateway, None: where each says
-    that it does, in `Host`."""
+    """Checks proofs. `now` gives UNIX seconds; `own_url` the URL of the gateway that a call with this `Host` was sent
+    to, without a final slash, None for a `Host` that is not the gateway's."""
 
-    def __init__(self, seen: Seen, now: Callable[[], float], public_url: str | None = None) -> None:
+    def __init__(self, seen: Seen, now: Callable[[], float], own_url: Callable[[str], str | None]) -> None:
         self._seen = seen
         self._now = now
-        self._base = None if public_url is None else public_url.rstrip("/")
+        self._own_url = own_url
 
     def check(self, call: Call, token: str, thumb: str) -> None:
         """The call proves that its sender holds the key with this thumbprint (RFC 9449 section 4.3).
@@ -107,8 +107,7 @@ class Proofs:
             raise _bad("its jti is missing or not a text")
         if claims.get("htm") != call.method:
             raise _bad("its htm is not the method of this call")
-        if not self._is_target(claims.get("htu"), call):
-            raise _bad("its htu is not the URL of this call")
+        self._check_target(claims.get("htu"), call)
         if isinstance(issued, bool) or not isinstance(issued, (int, float)):
             raise _bad("its iat is missing or not a time in seconds")
         if not abs(self._now() - issued) <= WINDOW:
@@ -117,12 +116,14 @@ class Proofs:
         if claims.get("ath") != digest:
             raise _bad("its ath is not the hash of the token")
 
-    def _is_target(self, url: object, call: Call) -> bool:
-        base = self._base
+    def _check_target(self, url: object, call: Call) -> None:
+        """The caller may not choose both: who took a proof that was meant for another server would choose that one."""
+        base = self._own_url((call.value(b"host") or b"").decode("latin-1"))
         if base is None:
-            base = "https://" + (call.value(b"host") or b"").decode("latin-1")
+            raise _bad("the Host of this call is no name of this gateway")
         wanted = _normal(base + call.path)
-        return isinstance(url, str) and wanted is not None and _normal(url) == wanted
+        if not isinstance(url, str) or wanted is None or _normal(url) != wanted:
+            raise _bad("its htu is not the URL of this call")
 
 
 def _bad(text: str) -> BadProof:

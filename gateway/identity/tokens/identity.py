@@ -54,7 +54,7 @@ class BearerIdentity:
     forgets.
 
     `now` gives UNIX seconds; `count` gets the provider's name and a `Result` for each credential that was looked at.
-    `opaque` is asked about tokens that name no issuer. `possession` None: proofs are remembered here alone.
+    `opaque` is asked about tokens that name no issuer. `possession` None: no URL is the gateway's, and no proof holds.
     Raises `ValueError` when two providers have the same issuer.
     """
 
@@ -75,7 +75,7 @@ class BearerIdentity:
             self._issuers[one.issuer] = one
         self._now = now
         self._count = count
-        self._possession = possession or Possession(Proofs(Seen(), now))
+        self._possession = possession or Possession(Proofs(Seen(), now, lambda _: None))
         self._opaque = opaque
         self._remembered = remembered
         # By a digest that nobody else can make, so that no token stands in memory longer than its call.
