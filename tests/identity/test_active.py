@@ -19,6 +19,7 @@ from gateway.call import ClientCertificate, Principal
 from gateway.drive import Drive
 from gateway.errors import IdentityUnavailable, Unidentified
 from gateway.fetch import Fetch
+from gateway.identity.apikeys.keytext import new_id, new_key
 from gateway.identity.provider.introspection import AT_ONCE, Introspector
 from gateway.identity.refused import BadToken, Result
 from gateway.identity.tokens.active import ActiveBearer, Refusals
@@ -241,6 +242,16 @@ async def test_three_parts_are_a_signed_token_or_nothing(asking: Asking) -> None
     """It could be another provider's: nobody is shown it."""
     for token in ("a.b.c", "..", "x.y.z"):
         assert await asking.refused(asking.says(token)) == "malformed"
+    assert asking.questions == 0
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "DPoP", "bearer", "dpop"])
+async def test_an_api_key_is_shown_to_no_provider(asking: Asking, scheme: str) -> None:
+    """Whether keys are taken here or not, and under whichever scheme."""
+    for key in (new_key(new_id()), "nimgw_half", "nimgw_a.b.c"):
+        with pytest.raises(BadToken) as caught:
+            await asking.identity.identify(call_with((b"authorization", f"{scheme} {key}".encode())))
+        assert caught.value.detail == "wrong_kind"
     assert asking.questions == 0
 
 

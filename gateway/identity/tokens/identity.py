@@ -14,6 +14,7 @@ from typing import Any
 
 from gateway.call import Call, Principal
 from gateway.errors import IdentityUnavailable, Unidentified
+from gateway.identity.apikeys.keytext import PREFIX as KEY_PREFIX
 from gateway.identity.basis import Basis
 from gateway.identity.credentials.bearer import authorization, is_dpop, shown_token
 from gateway.identity.refused import INVALID, BadDpopToken, BadProof, BadToken, Result
@@ -134,6 +135,8 @@ class BearerIdentity:
 
     def _ask(self, text: str) -> tuple[str, Coroutine[Any, Any, Vouched]]:
         """Who is asked about a token, by name, and the asking. Raises `BadToken`."""
+        if text.startswith(KEY_PREFIX):  # under the wrong scheme, or where keys are not taken: nobody else is shown it
+            raise BadToken(Result.WRONG_KIND, "it is an API key, and no token")
         if self._opaque is not None and text.count(".") != 2:
             return self._opaque.name, self._opaque.vouch(text)
         token = parse(text)
