@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from urllib.parse import parse_qs, urlsplit
 
@@ -29,7 +30,7 @@ class CodeProvider(Provider):
         self.claims: Json = {}
         self.id_token: Callable[[Json], str] = rsa_signer("k1").sign
         self.answer: Callable[[], web.Response] | None = None
-        self.person: Json | None = None
+        self.person: Json | str | None = None
         self.person_status = 200
         self.silent: asyncio.Event | None = None
         self.hold: asyncio.Event | None = None
@@ -81,7 +82,8 @@ class CodeProvider(Provider):
     async def _me(self, request: web.Request) -> web.Response:
         self.hits["me"] += 1
         assert request.headers["Authorization"] == "Bearer at-1"
-        return web.json_response(self.person, status=self.person_status)
+        said = self.person if isinstance(self.person, str) else json.dumps(self.person)
+        return text(self.person_status, said)()
 
 
 def text(status: int, body: str) -> Callable[[], web.Response]:

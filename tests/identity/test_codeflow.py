@@ -303,6 +303,17 @@ async def test_nobody_is_let_in_with_groups_that_could_not_be_asked_for(bench: B
         await bench.finish(begun)
 
 
+@pytest.mark.parametrize("said", [
+    '{"sub":"bob","sub":"alice","groups":["admins"]}', '{"sub":"alice","groups":["admins"],"groups":[]}', "[]", "{"
+])  # fmt: skip
+async def test_what_can_be_read_in_two_ways_says_nothing_of_the_person(bench: Bench, said: str) -> None:
+    bench.provider.discovery["userinfo_endpoint"] = f"{bench.provider.issuer}/me"
+    bench.provider.person = said
+    begun = await bench.begin()
+    with pytest.raises(IdentityUnavailable):
+        await bench.finish(begun)
+
+
 async def test_groups_come_from_the_directory_where_the_settings_say_so(bench: Bench) -> None:
     await bench.build(groups=Staff({"alice": frozenset({"from-the-directory"})}), groups_from="staff")
     begun = await bench.begin()

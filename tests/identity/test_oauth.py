@@ -119,6 +119,9 @@ def test_only_true_and_false_say_whether_a_token_is_active() -> None:
         (200, b""), (200, b"<html>"), (200, b"[]"), (200, b"true"), (200, b'{"active":true'), (200, {}), (200, b"null"),
         (204, b""), (302, b""), (400, {"error": "invalid_request"}), (404, {"active": False}), (429, b""),
         (500, {"active": True}), (503, b"<html>"), (201, {"active": True}), (200, {"Active": True}),
+        (200, b'{"active":false,"active":true}'), (200, b'{"active":true,"sub":"alice","sub":"bob"}'),
+        (200, b'{"active":true,"cnf":{"jkt":"a","jkt":"b"}}'), (200, b'{"active":true,"\\u0061ctive":false}'),
+        (200, b'{"active":true,"x":' + b"[" * 40 + b"]" * 40 + b"}"),
     ],
 )  # fmt: skip
 def test_an_odd_answer_is_never_a_verdict(status: int, body: object) -> None:

@@ -13,12 +13,10 @@ import math
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from secrets import token_urlsafe
 from typing import Final
-
-import orjson
 
 from gateway.call import Principal
 from gateway.errors import IdentityUnavailable
@@ -30,7 +28,7 @@ from gateway.identity.provider.discovery import DOCUMENT_LIMIT, Discovery, Unusa
 from gateway.identity.provider.keys import RETRY_SECONDS, KeySet
 from gateway.identity.provider.oauth import Client, Declined, OddAnswer, authorization, redeemed, redemption
 from gateway.identity.refused import BadLogin, BadToken, NotLoggedIn, Result
-from gateway.identity.signatures.jwt import Claims, Token, parse
+from gateway.identity.signatures.jwt import Claims, Token, json_object, parse
 from gateway.identity.tokens.claims import ID
 from gateway.identity.tokens.oidc import OidcBearer
 from gateway.settings import Login, OidcIssuer
@@ -165,13 +163,10 @@ class CodeFlow:
         answer = await self._around.fetch.get(
             endpoint, timeout=PATIENCE, limit=DOCUMENT_LIMIT, fields=fields, tls=self._around.tls
         )
-        try:
-            said = orjson.loads(answer.body)
-        except orjson.JSONDecodeError:
-            said = None
-        if answer.status != 200 or not isinstance(said, dict):
-            raise Unusable(f"the userinfo endpoint answered with status {answer.status}, and no JSON object")
-        return said
+        if answer.status == 200:
+            with suppress(ValueError):
+                return json_object(answer.body)
+        raise Unusable(f"the userinfo endpoint answered with status {answer.status}, and no sound JSON object")
 
     async def _provider(self) -> Mapping[str, object]:
         """What the provider says of itself, asked by one login at a time. Raises `Unusable` or `FetchFailed`."""

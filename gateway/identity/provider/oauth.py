@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote_plus
 
-import orjson
 from authlib.common.urls import add_params_to_qs
 from authlib.oauth2.auth import ClientAuth
 from authlib.oauth2.rfc6749.parameters import prepare_grant_uri, prepare_token_request
@@ -28,6 +27,7 @@ from joserfc.jwk import ECKey, RSAKey
 from gateway.call import Fields
 from gateway.fetch import Fetched
 from gateway.identity.contracts import Begun
+from gateway.identity.signatures.jwt import json_object
 from gateway.settings import OAuthClient
 
 # A proof of who the client is goes out at once; what is caught on the way is soon worth nothing.
@@ -199,11 +199,8 @@ def redeemed(answer: Fetched) -> Redeemed:
 
 def _decided(answer: Fetched) -> Mapping[str, object]:
     """The members of a good answer. Raises `Declined` for an error that has a name, else as `_members`."""
-    try:
-        members = orjson.loads(answer.body)
-    except orjson.JSONDecodeError:
-        members = None
-    if answer.status != 200 and isinstance(members, dict) and isinstance(code := members.get("error"), str):
+    members = _object(answer.body)
+    if answer.status != 200 and members is not None and isinstance(code := members.get("error"), str):
         text = members.get("error_description")
         raise Declined(code, text if isinstance(text, str) else "")
     return _members(answer)
@@ -215,19 +212,24 @@ def _seconds(value: object) -> float | None:
 
 def _members(answer: Fetched) -> Mapping[str, object]:
     """The JSON object of a good answer. RFC 6749 section 5.2: 401, or 400 and a code, says who is not taken."""
-    try:
-        members = orjson.loads(answer.body)
-    except orjson.JSONDecodeError:
-        members = None
-    code = members.get("error") if isinstance(members, dict) else None
+    members = _object(answer.body)
+    code = members.get("error") if members is not None else None
     if answer.status in {401, 403} or code in {"invalid_client", "unauthorized_client"}:
         raise OddAnswer(f"the provider does not accept this client (status {answer.status})", ours=True)
     if answer.status != 200:
         told = f" ({code})" if isinstance(code, str) and _CODE.fullmatch(code) else ""
         raise OddAnswer(f"status {answer.status}{told}")
-    if not isinstance(members, dict):
-        raise OddAnswer("the answer is not a JSON object")
+    if members is None:
+        raise OddAnswer("the answer is not a JSON object, or has a name twice")
     return members
+
+
+def _object(body: bytes) -> Mapping[str, object] | None:
+    """The members of a JSON object that can be read in one way only; None for whatever else."""
+    try:
+        return json_object(body)
+    except ValueError:
+        return None
 
 
 def _signing_key(pem: bytes) -> tuple[str, RSAKey | ECKey]:

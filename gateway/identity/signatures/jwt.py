@@ -125,7 +125,7 @@ def split(text: str) -> tuple[dict[str, object], dict[str, object]]:
     """Header and claims of a compact JWS; its signature has the form of one. Raises `ValueError`."""
     header, claims, signature = text.split(".", 3)
     decode_base64url(signature)
-    return _json_object(decode_base64url(header)), _json_object(decode_base64url(claims))
+    return json_object(decode_base64url(header)), json_object(decode_base64url(claims))
 
 
 def check_signature(token: Token, keys: Sequence[SigningKey]) -> bool:
@@ -186,7 +186,7 @@ def _read_header(header: Mapping[str, object]) -> tuple[str, str | None]:
     return algorithm, kid
 
 
-def _json_object(raw: bytes) -> dict[str, object]:
+def json_object(raw: bytes) -> dict[str, object]:
     """A JSON object in which no name stands twice, at most `DEEPEST` deep. Raises `ValueError`."""
     orjson.loads(raw)  # refuses NaN, numbers out of range, lone surrogates, bad UTF-8, strings without an end
     if _depth(raw) > DEEPEST:  # how deep is too deep for a parser differs from one version of Python to the next
