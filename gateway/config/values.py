@@ -24,6 +24,7 @@ from gateway.config.units import (
     wait,
     whole,
 )
+from gateway.identity.names import NAME_LIMIT, plain
 
 #: The rule sets of the route tables; `BY_POOL` are those with paths that name no model, so the pool must be plain.
 PROTOCOLS: Final = (
@@ -42,7 +43,6 @@ BALANCES: Final = ("round_robin", "least_connections")
 SIGNATURES: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 
 CLAIM_STEPS: Final = 8  # a claim lies one or two levels deep
-LONGEST_LABEL: Final = 512  # characters; what a token's claim may have
 NOT_BUILT: Final = "not built yet; take this setting out"
 OWN_HEADERS: Final = frozenset(  # RFC 9110 §7.6.1 and framing: the connection to the backend decides on these
     {"connection", "content-length", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
@@ -123,9 +123,9 @@ def ldap_filter(value: Any) -> str:
 
 def label(value: Any) -> str:
     """A name that is compared with what callers show: exactly, so that a space too many must not be overlooked."""
-    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_LABEL or not value.isprintable():
+    if not isinstance(value, str) or not plain(value):
         quote = "; put it in quotes" if isinstance(value, int | float) else ""
-        raise ValueError(f"expected a name: text in one line, of 1 to {LONGEST_LABEL} characters{quote}")
+        raise ValueError(f"expected a name: text in one line, of 1 to {NAME_LIMIT} characters{quote}")
     if value != value.strip():
         raise ValueError("begins or ends with a space, and names are compared exactly")
     return value

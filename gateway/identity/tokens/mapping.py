@@ -64,7 +64,7 @@ class ClaimMapping:
         given = _at(claims, path)
         if given is None and path == ("scope",):
             given = claims.get("scp")
-        listed = given.split() if isinstance(given, str) else given
+        listed = given.split(" ") if isinstance(given, str) else given
         return [one for one in listed if isinstance(one, str) and plain(one)] if isinstance(listed, list) else []
 
     def _warn_odd_group(self, kind: str) -> None:

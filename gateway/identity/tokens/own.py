@@ -14,6 +14,7 @@ from typing import Final
 from gateway.call import Principal
 from gateway.identity.basis import Basis
 from gateway.identity.credentials.bearer import TOKEN_LIMIT
+from gateway.identity.names import plain
 from gateway.identity.refused import BadToken, Result
 from gateway.identity.signatures.jwt import Claims, Token, check_signature, sign
 from gateway.identity.signatures.signing import OwnKey, key_set, secret_of
@@ -32,6 +33,7 @@ _ID_BYTES: Final = 16
 
 _LOG_IN_AGAIN: Final = "Your login has ended: log in again."
 _NO_LOGIN: Final = "A token is given for a login alone: not for another token, a key or a certificate."
+_ODD_NAME: Final = "Your name here has characters that no token can hold: ask your administrator."
 _TOO_LARGE: Final = "You are in too many groups for a token: ask your administrator to limit those that count here."
 
 
@@ -101,6 +103,8 @@ class OwnTokens:
         """
         if self._providers.get(principal.issuer) != principal.provider or principal.credential is not None:
             raise NotMinted(_NO_LOGIN)
+        if not plain(principal.subject):
+            raise NotMinted(_ODD_NAME)
         now = math.floor(self._now())
         expires = math.floor(min(now + max(1.0, self._lifetime), principal.expires))
         if expires <= now:
@@ -136,9 +140,9 @@ class OwnTokens:
         return Vouched(self._principal(token.claims, expires), expires + LEEWAY, self._basis)
 
     def _principal(self, claims: Claims, expires: float) -> Principal:
-        issuer = _text(claims, "idp")
-        provider = self._providers.get(issuer)
-        if provider is None:
+        issuer = claims.get("idp")
+        provider = self._providers.get(issuer) if isinstance(issuer, str) else None
+        if not isinstance(issuer, str) or provider is None:
             raise BadToken(Result.BAD_CLAIMS, "whoever vouched for its holder is not asked here any more")
         return Principal(
             subject=_text(claims, "sub"),
@@ -146,7 +150,7 @@ class OwnTokens:
             provider=provider,
             groups=frozenset(_texts(claims, "groups")),
             client=_text(claims, "client_id") if "client_id" in claims else None,
-            scopes=frozenset(_text(claims, "scope").split() if "scope" in claims else ()),
+            scopes=frozenset(_scopes(claims)),
             expires=expires,
             groups_known=claims.get("groups_known", True) is True,
             credential=_text(claims, "jti"),
@@ -168,9 +172,18 @@ def _more(principal: Principal) -> dict[str, object]:
 def _text(claims: Claims, name: str) -> str:
     """We signed it, so it is there and fit for a log line; if not, something else signs with this key too."""
     value = claims.get(name)
-    if not isinstance(value, str) or not value or not value.isprintable():
+    if not isinstance(value, str) or not plain(value):
         raise BadToken(Result.BAD_CLAIMS, f"its {name} is missing or not a plain name")
     return value
+
+
+def _scopes(claims: Claims) -> list[str]:
+    """RFC 8693 section 4.2: spaces separate them, and nothing else does."""
+    value = claims.get("scope", "")
+    listed = value.split(" ") if isinstance(value, str) and value else []
+    if not isinstance(value, str) or not all(map(plain, listed)):
+        raise BadToken(Result.BAD_CLAIMS, "its scope is not a list of plain names")
+    return listed
 
 
 def _texts(claims: Claims, name: str) -> list[str]:
