@@ -91,7 +91,7 @@ class Gateway:
         self._admin = AdminDoor(
             metrics=page.render, metrics_type=page.content_type, ready=self.ready, status=self.status
         )
-        self._pages = Listening(application.make(RunningServices(lambda: self._now)))
+        self._pages = Listening(application.make(RunningServices(lambda: self._now)), settings.limits.header)
         self._watcher = Watcher(source.files)
 
     async def run(self, source: Source) -> None:

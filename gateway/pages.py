@@ -21,6 +21,7 @@ from gateway.errors import (
     RouteForbidden,
     TooLarge,
     Unidentified,
+    UpstreamBusy,
 )
 from gateway.exchange import Exchange
 from gateway.headers import AnswerCrossing, PageCrossing
@@ -54,12 +55,13 @@ class OwnPages:
     def at(self, call: Call) -> bool:
         """Whether this path is one of the pages; a browser that comes to `/` is meant too."""
         path = call.path
-        if path.startswith(FOLDERS) or path == KEY_SET:
+        if path.startswith(FOLDERS) or path == KEY_SET or f"{path}/" in FOLDERS:
             return True
         return path == "/" and call.method == "GET" and b"text/html" in (call.value(b"accept") or b"")
 
     async def relay(self, exchange: Exchange, outcome: Outcome) -> None:
-        """Carry the call to the pages and their answer back. Raises `NoBackend` where they cannot be reached."""
+        """Carry the call to the pages and their answer back. Raises `NoBackend` where they cannot be reached, and
+        `BadRequest` where they cannot read the request."""
         call, reply = exchange.call, exchange.reply
         content = await exchange.body.whole(_BODY_LIMIT)
         target = call.path if call.query is None else f"{call.path}?{call.query}"
@@ -74,6 +76,8 @@ class OwnPages:
         except Refusal as refusal:
             if reply.started or not refusal.retry:
                 raise
+            if isinstance(refusal, UpstreamBusy):  # `_PageAnswer` is the only one to say so
+                raise BadRequest(detail=refusal.detail) from None
             raise NoBackend(
                 "The gateway's own pages cannot be reached.", retry_after=1, detail=refusal.detail
             ) from None
@@ -84,11 +88,16 @@ def _nobody_else() -> bool:
 
 
 class _PageAnswer(Relay):
-    """An answer of the pages: who was known there and why not is told beside it, for the audit line alone."""
+    """An answer of the pages: who was known there and why not is told beside it, for the audit line alone.
+
+    One that no page gave is the server's in front of them, which could not read the request; its words are not ours.
+    """
 
     __slots__ = ()
 
     def head(self, head: AnswerHead) -> None:
+        if head.status >= 400 and not head.value(b"cache-control"):
+            raise UpstreamBusy(detail="the pages cannot read it")
         self._note(head)
         super().head(head)
 

@@ -24,6 +24,8 @@ from tests.identity.pems import pem, private
 
 EPOCH = 1_900_000_000.0
 URL = "https://gw.test"
+#: Bytes of a request's head that a gateway takes as it comes.
+HEADER = 32 * 1024
 
 
 class People:
@@ -134,7 +136,7 @@ class Pairs(aiohttp.BaseConnector):
 @asynccontextmanager
 async def served(site: Site) -> AsyncIterator[Relay]:
     """The pages of `site`, listening."""
-    listening = Listening(make(site))
+    listening = Listening(make(site), HEADER)
     await listening.open()
     try:
         async with aiohttp.ClientSession(connector=Pairs(listening)) as session:
