@@ -1,35 +1,36 @@
 """The gateway's own pages as one aiohttp application.
 
 Knows: which parts there are, what holds for every answer. Must not know: what a part shows, where it listens.
-A part is a function from `Services` to its routes, and a row in `PARTS`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from aiohttp import web
 
 from gateway.portal import browser, tokens
+from gateway.portal.desk import Answer, Desk
 from gateway.portal.services import Services
 
 # Forms of the pages are a name, a password and a few words; the relay has bounded the body before us.
 BODY_LIMIT: Final = 64 * 1024
 
-Part = Callable[[Services], Iterable[web.AbstractRouteDef]]
-
-PARTS: Final[Sequence[Part]] = (tokens.routes, browser.routes)
-
 # What every answer says unless it says otherwise: most pages are about one caller, and none is to be guessed at.
+# The relay takes an answer without `Cache-Control` for one that no page gave (`pages.py`).
 _ALWAYS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 
 
-def make(services: Services, parts: Iterable[Part] = PARTS) -> web.Application:
+def make(services: Services) -> web.Application:
     """The application; it is asked by our own relay alone (see `asked.py`)."""
-    application = web.Application(client_max_size=BODY_LIMIT)
-    for part in parts:
-        application.add_routes(part(services))
+    desk = Desk(services)
+
+    @web.middleware
+    async def in_our_words(request: web.Request, handler: Answer) -> web.StreamResponse:
+        return await desk.answered(request, handler)
+
+    application = web.Application(client_max_size=BODY_LIMIT, middlewares=[in_our_words])
+    application.add_routes((*tokens.routes(services), *browser.routes(desk)))
     application.on_response_prepare.append(_say_what_always_holds)
     return application
 

@@ -1,4 +1,4 @@
-"""The pages for a browser as one part of the application: what they share is made here, once.
+"""The pages for a browser as one part of the application.
 
 Knows: which pages there are. Must not know: what any of them does.
 """
@@ -11,11 +11,9 @@ from aiohttp import web
 
 from gateway.portal.desk import Desk
 from gateway.portal.home import Home
-from gateway.portal.services import Services
 from gateway.portal.signin import SignIn
 
 
-def routes(services: Services) -> Iterable[web.AbstractRouteDef]:
+def routes(desk: Desk) -> Iterable[web.AbstractRouteDef]:
     """The routes of this part."""
-    desk = Desk(services)
     return (*SignIn(desk).routes(), *Home(desk).routes())

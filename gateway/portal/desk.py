@@ -14,7 +14,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from gateway.call import Principal
-from gateway.errors import NotFound, Refusal
+from gateway.errors import BadRequest, MethodNotAllowed, NotFound, Refusal
 from gateway.portal import cookies
 from gateway.portal.asked import id_of, peer_of
 from gateway.portal.forms import check_guard, check_source, form_of
@@ -26,12 +26,13 @@ from gateway.portal.sessions import Session, Sessions
 # How long a login page may lie open before its form is sent; a working day.
 FORM_SECONDS: Final = 8 * 3600.0
 
-Answer = Callable[[web.Request], Awaitable[web.Response]]
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _HEADINGS: Final = {
     400: "This request cannot be read",
     403: "This form was not accepted",
     404: "There is no such page",
+    405: "This page is not asked for in this way",
     408: "This took too long",
     413: "This is too large",
     415: "This request cannot be read",
@@ -103,27 +104,28 @@ class Desk:
         check_guard(form, session.guard)
         return form
 
-    def guarded(self, answer: Answer) -> Answer:
-        """`answer`, with trouble shown as a page."""
-
-        async def answered(request: web.Request) -> web.Response:
-            try:
-                return await answer(request)
-            except Refusal as refusal:
-                _log.info(
-                    "pages.refused reason=%r path=%s peer=%s request_id=%s",
-                    refusal.detail or refusal.code, request.path, peer_of(request), id_of(request),
-                )  # fmt: skip
-                return self._trouble(request, refusal.status, refusal.message, refusal.retry_after)
-            except Exception:  # noqa: BLE001  whatever it is, the person gets a page, and the log what it was
-                _log.exception("pages.fault path=%s request_id=%s", request.path, id_of(request))
-                return self._trouble(request, 500, _FAULT)
-
-        return answered
-
-    async def missing(self, _: web.Request) -> web.Response:
-        """Raises `NotFound`."""
-        raise NotFound("Nothing is here. The link may be old, or mistyped.")
+    async def answered(self, request: web.Request, answer: Answer) -> web.StreamResponse:
+        """What `answer` gives, with trouble shown as a page."""
+        allow = ""
+        try:
+            return await answer(request)
+        except Refusal as error:
+            refusal = error
+        except web.HTTPException as error:  # aiohttp's own, for what has no route
+            refusal = _routeless(error.status)
+            allow = error.headers.get("Allow", "")
+        except Exception:  # noqa: BLE001  whatever it is, the person gets a page, and the log what it was
+            _log.exception("pages.fault request_id=%s path=%s", id_of(request), request.rel_url.raw_path)
+            return self._trouble(request, 500, _FAULT)
+        # The path as it came has no space in it, so nobody writes another field with it; it is as long as they like.
+        _log.info(
+            "pages.refused reason=%r peer=%s request_id=%s path=%s",
+            refusal.detail or refusal.code, peer_of(request), id_of(request), request.rel_url.raw_path,
+        )  # fmt: skip
+        page = self._trouble(request, refusal.status, refusal.message, refusal.retry_after)
+        if allow:
+            page.headers["Allow"] = allow
+        return page
 
     def _trouble(self, request: web.Request, status: int, text: str, retry_after: int | None = None) -> web.Response:
         heading = _HEADINGS.get(status, "Something went wrong")
@@ -139,3 +141,9 @@ class Desk:
 
     def _secrets(self) -> tuple[bytes, ...]:
         return tuple(self.services.secrets)
+
+
+def _routeless(status: int) -> Refusal:
+    if status == 404:
+        return NotFound("Nothing is here. The link may be old, or mistyped.")
+    return MethodNotAllowed() if status == 405 else BadRequest()

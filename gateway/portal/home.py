@@ -33,16 +33,14 @@ class Home:
         self._services = desk.services
 
     def routes(self) -> Iterable[web.AbstractRouteDef]:
-        """What is served; what else is below `/ui/` does not exist."""
-        guarded = self._desk.guarded
+        """What is served."""
         return (
             web.get("/", go_home),
             web.get("/ui", go_home),
-            web.get(HOME, guarded(self._home)),
-            web.post("/ui/token", guarded(self._token)),
+            web.get(HOME, self._home),
+            web.post("/ui/token", self._token),
             web.get("/ui/token", go_home),
             *self._desk.pages.routes(),
-            web.route("*", "/ui/{rest:.*}", guarded(self._desk.missing)),
         )
 
     async def _home(self, request: web.Request) -> web.Response:
@@ -70,7 +68,7 @@ class Home:
         except NotMinted as error:
             raise RouteForbidden(str(error), detail="not_minted") from None
         _log.info(
-            "token.issued subject=%s provider=%s id=%s request_id=%s",
+            "token.issued subject=%r provider=%s id=%s request_id=%s",
             who.subject, who.provider, minted.id, id_of(request),
         )  # fmt: skip
         values = {

@@ -50,13 +50,12 @@ class SignIn:
 
     def routes(self) -> Iterable[web.AbstractRouteDef]:
         """What is served; a page that came of a form leads home when it is asked for again by its address."""
-        guarded = self._desk.guarded
         return (
-            web.post("/auth/login", guarded(self._by_name)),
+            web.post("/auth/login", self._by_name),
             web.get("/auth/login", go_home),
-            web.get("/auth/login/{provider}", guarded(self._by_provider), allow_head=False),
-            web.get("/auth/callback/{provider}", guarded(self._callback), allow_head=False),
-            web.post("/auth/logout", guarded(self._log_out)),
+            web.get("/auth/login/{provider}", self._by_provider, allow_head=False),
+            web.get("/auth/callback/{provider}", self._callback, allow_head=False),
+            web.post("/auth/logout", self._log_out),
             web.get("/auth/logout", go_home),
         )
 
@@ -106,7 +105,7 @@ class SignIn:
         if not self._services.still(principal):
             return self._refused(request, NotLoggedIn(Result.REVOKED, _REVOKED, "revoked"))
         _log.info(
-            "pages.logged_in subject=%s provider=%s request_id=%s",
+            "pages.logged_in subject=%r provider=%s request_id=%s",
             principal.subject, principal.provider, id_of(request),
         )  # fmt: skip
         response = go_on(HOME)

@@ -6,12 +6,12 @@ Knows: HTTP Basic, the forms of OAuth answers (RFC 6749 section 5). Must not kno
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final
 
 from aiohttp import web
 
-from gateway.errors import Refusal, Unidentified
+from gateway.errors import MethodNotAllowed, NotFound, Refusal, Unidentified
 from gateway.identity.credentials.basic import name_and_password
 from gateway.identity.passwords.login import first_of
 from gateway.identity.refused import BASIC_CHALLENGE, BadLogin, Result
@@ -30,7 +30,16 @@ _BASIC_ONLY: Final = "Send your name and password by HTTP Basic."
 
 # RFC 6749 section 5.2: who authenticates by the Authorization field and fails gets 401 and `invalid_client`.
 # `slow_down` is of RFC 8628 section 3.5, `temporarily_unavailable` of RFC 6749 section 4.1.2.1.
-_ERRORS: Final = {401: "invalid_client", 403: "access_denied", 429: "slow_down", 503: "temporarily_unavailable"}
+_ERRORS: Final = {
+    401: "invalid_client",
+    403: "access_denied",
+    404: "invalid_request",
+    405: "invalid_request",
+    429: "slow_down",
+    503: "temporarily_unavailable",
+}
+
+Answer = Callable[[web.Request], Awaitable[web.Response]]
 
 _log = logging.getLogger(__name__)
 
@@ -40,8 +49,27 @@ def routes(services: Services) -> Iterable[web.AbstractRouteDef]:
 
     async def token(request: web.Request) -> web.Response:
         _needs_keys(services)
+        return await _issued(services, request)
+
+    async def keys(_: web.Request) -> web.Response:
+        _needs_keys(services)
+        fresh = {"Cache-Control": f"public, max-age={KEYS_FRESH}"}
+        return web.json_response(services.key_set(), headers=fresh)
+
+    return (
+        web.post(TOKEN_PATH, _for_programs(token)),
+        web.get(KEYS_PATH, _for_programs(keys)),
+        web.route("*", TOKEN_PATH, _for_programs(_only("POST"))),
+        web.route("*", KEYS_PATH, _for_programs(_only("GET"))),
+    )
+
+
+def _for_programs(answer: Answer) -> Answer:
+    """`answer`, with refusals as OAuth has them."""
+
+    async def answered(request: web.Request) -> web.Response:
         try:
-            return await _issued(services, request)
+            return await answer(request)
         except Refusal as refusal:
             _log_refused(request, refusal.detail or refusal.code)
             return _refused(refusal)
@@ -49,23 +77,27 @@ def routes(services: Services) -> Iterable[web.AbstractRouteDef]:
             _log_refused(request, "not_minted")
             return _error(403, str(error), {})
 
-    async def keys(_: web.Request) -> web.Response:
-        _needs_keys(services)
-        fresh = {"Cache-Control": f"public, max-age={KEYS_FRESH}"}
-        return web.json_response(services.key_set(), headers=fresh)
+    return answered
 
-    return (web.post(TOKEN_PATH, token), web.get(KEYS_PATH, keys))
+
+def _only(method: str) -> Answer:
+    """For every other one."""
+
+    async def refused(_: web.Request) -> web.Response:
+        raise MethodNotAllowed(headers=((b"allow", method.encode("ascii")),))
+
+    return refused
 
 
 async def _issued(services: Services, request: web.Request) -> web.Response:
-    """Raises `Refusal`. What the body holds is not looked at: there is one grant, and nothing to choose."""
+    """Raises `Refusal` and `NotMinted`. The body is not looked at: there is one grant, and nothing to choose."""
     name, password = _credential(request)
     _, principal = await first_of(services.directories, name, password, peer_of(request))
     if not services.still(principal):
         raise BadLogin(Result.REVOKED)
     minted = services.mint(principal)
     _log.info(
-        "token.issued subject=%s provider=%s id=%s request_id=%s",
+        "token.issued subject=%r provider=%s id=%s request_id=%s",
         principal.subject,
         principal.provider,
         minted.id,
@@ -100,9 +132,9 @@ def _error(status: int, text: str, headers: Mapping[str, str]) -> web.Response:
 
 def _needs_keys(services: Services) -> None:
     if not services.mints:
-        raise web.HTTPNotFound(text="No key is configured for tokens of the gateway (identity.tokens).")
+        raise NotFound("No key is configured for tokens of the gateway (identity.tokens).")
 
 
 def _log_refused(request: web.Request, reason: str) -> None:
     """The name that was typed is left out: it may be a password, typed a line too early."""
-    _log.warning("token.refused reason=%s peer=%s request_id=%s", reason, peer_of(request), id_of(request))
+    _log.warning("token.refused reason=%r peer=%s request_id=%s", reason, peer_of(request), id_of(request))

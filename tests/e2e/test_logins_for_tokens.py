@@ -127,3 +127,36 @@ def test_one_address_cannot_pass_for_another(gateway: Gateway, slapd: Slapd) -> 
     assert answer.status == 401
     lines = [line for line in gateway.process.stderr.read_text().splitlines() if "token.refused" in line]
     assert "peer=127.0.0.1" in lines[-1]
+
+
+@pytest.mark.parametrize("field", ["Authorization", "Cookie", "Accept"])
+def test_the_pages_take_whatever_head_the_gateway_takes(gateway: Gateway, field: str) -> None:
+    """A ticket of Kerberos, the cookies of all neighbours under the same domain: `limits.header` says how long."""
+    value = "Negotiate " + "k3rb" * 4000
+    before = len(gateway.process.stderr.read_text())
+    for method, path, status in (
+        ("GET", "/ui/", 200),
+        ("POST", "/auth/token", 401),
+        ("GET", "/auth/x?" + "q" * 9000, 404),
+    ):
+        answer = gateway.ask(method, path, headers={field: value})
+        assert answer.status == status
+        assert answer["cache-control"] == "no-store"
+    assert gateway.ask("GET", "/ui/", headers={field: value * 3}).status == 431
+    log = gateway.process.stderr.read_text()[before:]
+    assert "k3rb" not in log
+    assert "trace" not in log
+
+
+def test_a_browser_that_leaves_the_last_slash_out_is_led_to_the_pages(gateway: Gateway) -> None:
+    answer = gateway.ask("GET", "/ui", headers={"Accept": "text/html"})
+    assert (answer.status, answer["location"], answer["www-authenticate"]) == (303, "/ui/", None)
+    assert gateway.ask("GET", "/uix").status == 401
+
+
+@pytest.mark.parametrize("path", ["/auth/nothing", "/auth/%2e%2e/ui/", "/ui/a%0aevil", "/ui/%ff%fe"])
+def test_a_page_that_does_not_exist_is_refused_in_our_words(gateway: Gateway, path: str) -> None:
+    answer = gateway.ask("GET", path)
+    assert answer.status == 404
+    assert "frame-ancestors 'none'" in (answer["content-security-policy"] or "")
+    assert (answer["x-request-id"] or "").encode() in answer.body

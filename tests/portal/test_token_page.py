@@ -177,13 +177,14 @@ async def test_somebody_in_too_many_groups_is_told_so() -> None:
 async def test_without_a_key_there_is_no_page_about_tokens() -> None:
     async with served(Site([office()], mints=False)) as relay:
         for method, path in (("POST", "/auth/token"), ("GET", "/.well-known/jwks.json")):
-            assert (await relay.ask(method, path, Authorization=GOOD)).status == 404
+            assert refused(await relay.ask(method, path, Authorization=GOOD)) == (404, "invalid_request")
 
 
 async def test_a_token_is_not_to_be_had_by_a_link() -> None:
     async with served(Site([office()])) as relay:
         answer = await relay.ask("GET", "/auth/token", Authorization=GOOD)
-    assert (answer.status, answer.fields["allow"]) == (405, "POST")
+    assert refused(answer) == (405, "invalid_request")
+    assert answer.fields["allow"] == "POST"
 
 
 async def test_each_token_and_each_refusal_is_told_in_the_log_without_its_secrets(
@@ -198,9 +199,9 @@ async def test_each_token_and_each_refusal_is_told_in_the_log_without_its_secret
     request_id = "0" * 31 + "7"
     jti = parse(token).claims["jti"]
     assert lines == [
-        f"token.issued subject=alice provider=office id={jti} request_id={request_id}",
-        f"token.refused reason=bad_password peer=10.1.2.3 request_id={request_id}",
-        f"token.refused reason=no_credential peer=10.1.2.3 request_id={request_id}",
+        f"token.issued subject='alice' provider=office id={jti} request_id={request_id}",
+        f"token.refused reason='bad_password' peer=10.1.2.3 request_id={request_id}",
+        f"token.refused reason='no_credential' peer=10.1.2.3 request_id={request_id}",
     ]
     assert not any(secret in line for line in lines for secret in (PASSWORD, token, "typed-password", "wrong"))
 
