@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import pytest
 
 from gateway.errors import IdentityUnavailable
+from gateway.identity.apikeys.keytext import new_key
 from gateway.portal.services import Granted
 from gateway.portal.sessions import COOKIE_LIMIT
 from tests.browser.conftest import GROUPS, PASSWORD, StartSite
@@ -67,6 +68,14 @@ def test_what_is_not_accepted_is_said_in_the_same_words_and_the_name_is_kept(
     assert "The name or the password is not accepted." in text(answer)
     assert f'value="{html.escape(name)}"'.encode() in answer.body
     assert "__Host-nimgw-session" not in visitor.cookies
+
+
+@pytest.mark.parametrize("key_is", ["name", "password"])
+def test_an_api_key_in_the_form_is_shown_to_no_directory(visitor: Visitor, people: People, key_is: str) -> None:
+    answer = visitor.log_in(**{"name": "alice", "password": PASSWORD, key_is: new_key("svcbatch")})
+    assert answer.status == 403
+    assert "The name or the password is not accepted." in text(answer)
+    assert people.asked == []
 
 
 def test_a_directory_hears_from_where_somebody_logs_in(visitor: Visitor, people: People) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from gateway.call import Call, Principal
 from gateway.errors import IdentityUnavailable, LoginThrottled
+from gateway.identity.apikeys.keytext import new_key
 from gateway.identity.passwords.login import BasicIdentity
 from gateway.identity.refused import BadLogin
 from gateway.settings import LdapCache
@@ -174,3 +175,28 @@ async def test_whoever_is_throttled_hears_429(both: BasicIdentity, directories: 
     with pytest.raises(LoginThrottled) as caught:
         await both.identify(basic("alice", "alice-secret"))
     assert (caught.value.status, caught.value.retry_after) == (429, 1)
+
+
+KEY = new_key("svcbatch", lambda _: 7)
+
+
+@pytest.mark.parametrize(("name", "password"), [
+    ("alice", KEY), ("alice", f" {KEY}"), ("alice", f"{KEY} "), ("alice", f"Bearer {KEY}"), ("alice", KEY[:-9]),
+    (KEY, "alice-secret"), (f"{KEY}@office", "x"),
+])  # fmt: skip
+async def test_an_api_key_is_shown_to_no_directory(
+    both: BasicIdentity, first: LdapStub, second: LdapStub, directories: Directories, name: str, password: str
+) -> None:
+    """A bind would hand it, as it is, to whoever runs or reads the directory; also where no keys are configured."""
+    with pytest.raises(BadLogin) as refused:
+        await both.identify(basic(name, password))
+    assert KEY[:-9] not in f"{refused.value} {refused.value.detail}"
+    assert (first.connections, second.connections) == (0, 0)
+    assert directories.counts == {("unknown", "wrong_kind"): 1}
+    assert ("failed", name, "127.0.0.1") not in directories.throttle.told
+
+
+async def test_somebody_whose_name_only_begins_like_a_key_logs_in(both: BasicIdentity, first: LdapStub) -> None:
+    first.entries.append(person("nimgw_reader"))
+    first.passwords[f"uid=nimgw_reader,{PEOPLE}"] = "not a nimgw_ key"
+    assert (await identified(both, "nimgw_reader", "not a nimgw_ key")).subject == "nimgw_reader"

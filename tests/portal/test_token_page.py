@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from gateway.errors import IdentityUnavailable, LoginThrottled, Refusal
+from gateway.identity.apikeys.keytext import new_key
 from gateway.identity.signatures.jwk import signing_keys
 from gateway.identity.signatures.jwt import check_signature, parse
 from gateway.settings import ALGORITHMS
@@ -103,6 +104,13 @@ async def test_of_two_credentials_neither_is_picked() -> None:
         for first, second in ((GOOD, GOOD), (GOOD, basic("bob", "x")), (basic("bob", "x"), GOOD)):
             answer = await relay.ask("POST", "/auth/token", also=(("Authorization", second),), Authorization=first)
             assert refused(answer) == (401, "invalid_client")
+    assert people.asked == []
+
+
+async def test_an_api_key_is_shown_to_no_directory() -> None:
+    people = office()
+    answer = await asked(Site([people]), basic("alice", new_key("svcbatch")))
+    assert refused(answer) == (401, "invalid_client")
     assert people.asked == []
 
 

@@ -50,6 +50,16 @@ def id_of(text: str) -> str | None:
     return text[len(PREFIX) : len(PREFIX) + ID_LENGTH]
 
 
+def has_key(text: str) -> bool:
+    """Whether a key stands anywhere in it."""
+    return _FORM.search(text) is not None
+
+
+def meant(text: str) -> bool:
+    """Whether it was meant to be a key, whole or not, or has one in it."""
+    return text.lstrip().startswith(PREFIX) or has_key(text)
+
+
 def digest_of(text: str) -> bytes:
     """What is kept of a key. With 256 bits of chance in it nothing slower is needed: there is nothing to guess."""
     return sha256(text.encode()).digest()

@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 
 from gateway.call import Call, Principal
 from gateway.errors import Unidentified
+from gateway.identity.apikeys.keytext import has_key, meant
 from gateway.identity.credentials.basic import name_and_password
 from gateway.identity.credentials.bearer import authorization
 from gateway.identity.refused import BadLogin, Result
@@ -17,6 +18,13 @@ from gateway.identity.remembered import Held
 
 #: The provider that is counted for a credential in which no name can be read.
 NO_PROVIDER = "unknown"
+
+
+class KeyForPassword(BadLogin):
+    """An API key stands where a name and a password belong; no directory is shown it."""
+
+    def __init__(self) -> None:
+        super().__init__(Result.WRONG_KIND, "an API key in place of a password")
 
 
 class Asked(Protocol):
@@ -72,7 +80,11 @@ class BasicIdentity:
             raise
         if pair is None:
             return None
-        directory, principal = await first_of(self._directories, *pair, call.peer)
+        try:
+            directory, principal = await first_of(self._directories, *pair, call.peer)
+        except KeyForPassword as error:
+            self._count(NO_PROVIDER, error.reason.value)
+            raise
         if (held := directory.held(*pair)) is not None:
             call.note(self, held)  # as long as the directory remembers it
         return principal
@@ -90,9 +102,11 @@ async def first_of(directories: Sequence[D], name: str, password: str, peer: str
 
     A name that one directory does not know is asked of the next. One that knows it ends the search, whatever it says,
     and so does one that cannot be asked: the name may be its own. A password goes to no directory behind the one whose
-    it is.
+    it is. An API key goes to none, whether or not there are keys here: it holds for whoever sees it.
     Raises `BadLogin`, `LoginThrottled`, `IdentityUnavailable`.
     """
+    if meant(password) or has_key(name):
+        raise KeyForPassword
     if not directories:
         raise BadLogin(Result.BAD_PASSWORD, "no directory is configured")
     *others, last = directories
