@@ -26,6 +26,7 @@ from gateway.config.values import (
     Name,
     Net,
     OpenPath,
+    Origin,
     Places,
     Port,
     Prefix,
@@ -68,7 +69,7 @@ class Listen:
     port: Port = 8443
     trusted_proxies: tuple[Net, ...] = ()
     max_body: Bytes = 64 * MIB
-    public_url: Url | None = None
+    public_url: Origin | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ A check looks only at what is well formed in itself; the types say the rest.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -241,11 +240,12 @@ def _tokens(file: Part) -> Iterator[Finding]:
         )
 
 
-def _public_url(file: Part) -> Iterator[Finding]:
-    url = file["listen"]["public_url"]
-    if url.text and re.fullmatch(r"https://[^/]*/?", url.text) is None:
+def _client_certificates(file: Part) -> Iterator[Finding]:
+    tls = file["listen"]["tls"]
+    if tls["client_certificate"].value == "required" and tls["client_ca"].value is None:
         yield Finding(
-            url.path, "public_url must be https:// and a host, at most with a port: callers reach nothing else"
+            tls["client_certificate"].path,
+            "required needs client_ca, which says who vouches for clients; without it none is asked for one",
         )
 
 
@@ -282,7 +282,7 @@ CHECKS: Final[tuple[Callable[[Part], Iterator[Finding]], ...]] = (
     _backend_tls,
     _times,
     _tokens,
-    _public_url,
+    _client_certificates,
     _bodies,
     _one_port,
 )

@@ -106,6 +106,17 @@ def prefix(value: Any) -> str:
     return value
 
 
+def origin(value: Any) -> str:
+    """The https:// URL of a host, at most with a port; a '/' may end it."""
+    try:
+        found = url(value)
+    except ValueError:
+        found = ""
+    if re.fullmatch(r"https://[^/]*/?", found) is None:
+        raise ValueError("expected https:// and a host, at most with a port, such as https://gw.example.com")
+    return found
+
+
 def not_built(value: Any) -> None:
     """Nothing: a part that does not exist yet must not seem to work."""
     if value is not None:
@@ -160,6 +171,7 @@ Host = Annotated[str, Written(host)]
 FilePath = Annotated[Path, Written(path)]
 Net = Annotated[Network, Written(network)]
 Url = Annotated[str, Written(url)]
+Origin = Annotated[str, Written(origin)]
 Text = Annotated[str, Written(matching(r"[^\x00-\x1f\x7f]{1,1024}", "text that is not empty, in one line"))]
 Label = Annotated[str, Written(label)]
 Affix = Annotated[str, Written(matching(r"[^\x00-\x1f\x7f]{0,1024}", "text in one line"))]
