@@ -1,15 +1,17 @@
 """The files that a configuration names: are they there, and what they should be.
 
-Knows: which settings are paths, certificates, folders. Must not know: what is done with them.
+Knows: which settings are paths, certificates, keys, folders. Must not know: what is done with them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
 from gateway.config.part import Finding, Part
+from gateway.identity.provider.oauth import signing_key
+from gateway.identity.signatures import signing
 from gateway.settings import ServerTls
 from gateway.tls import TlsError, certificates, expiry, server_context
 
@@ -19,20 +21,22 @@ AUTHORITIES: Final = (
     ("identity", "ldap", "*", "ca"),
     ("pools", "*", "backends", "*", "tls", "ca"),
 )
-# Read when everything is built, which says what is wrong with them.
-OTHERS: Final = (
+#: What the gateway proves itself with to a provider.
+CLIENT_KEYS: Final = (
     ("identity", "oidc", "*", "introspection", "private_key"),
     ("identity", "oidc", "*", "login", "private_key"),
-    ("identity", "api_keys", "file"),
-    ("identity", "tokens", "key"),
-    ("identity", "revoked", "file"),
 )
+TOKEN_KEY: Final = ("identity", "tokens", "key")
+#: Files with places of their own for what is wrong in them.
+LISTS: Final = (("identity", "api_keys", "file"), ("identity", "revoked", "file"))
+
+LARGEST_KEY: Final = 64 * 1024  # bytes; the largest RSA key has thirteen thousand
 
 
 def named(file: Part, root: Path) -> Iterator[Path]:
     """Every file and folder that the result depends on, besides secrets."""
     tls = file["listen"]["tls"]
-    others = (part for way in OTHERS for part in file.at(*way))
+    others = (part for way in (*CLIENT_KEYS, TOKEN_KEY, *LISTS) for part in file.at(*way))
     for part in (tls["certificate"], tls["key"], file["policies"], *_authorities(file), *others):
         if part.text:
             yield root / part.text
@@ -44,6 +48,10 @@ def findings(file: Part, root: Path, now: float) -> Iterator[Finding]:
     for part in _authorities(file):
         if part.text:
             yield from _authority(part, root)
+    for part in file.at(*TOKEN_KEY):
+        yield from _key(part, root, signing.read)
+    for part in _client_keys(file):
+        yield from _key(part, root, _client_key)
     yield from _policies(file["policies"], root)
     yield from _audit(file["audit"]["file"], root)
 
@@ -75,6 +83,36 @@ def _authority(part: Part, root: Path) -> Iterator[Finding]:
         certificates(root / part.text)
     except TlsError as error:
         yield Finding(part.path, f"{part.text} {error}")
+
+
+def _client_keys(file: Part) -> Iterator[Part]:
+    """Those that are used: nobody asks about tokens whose signature is believed."""
+    for provider in file["identity"]["oidc"]:
+        if provider["verify"].text in {"introspect", "both"}:
+            yield provider["introspection"]["private_key"]
+        yield provider["login"]["private_key"]
+
+
+def _client_key(path: Path) -> None:
+    """Raises `ValueError`, which names the file, for one that a provider could not be shown."""
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is not a file")  # opening a pipe would wait for its other end
+    try:
+        with path.open("rb") as file:
+            signing_key(file.read(LARGEST_KEY))
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be used: {error}") from None
+
+
+def _key(part: Part, root: Path, read: Callable[[Path], object]) -> Iterator[Finding]:
+    if not part.text:
+        return
+    try:
+        read(root / part.text)
+    except ValueError as error:
+        yield Finding(part.path, f"{part.text} {str(error).removeprefix(f'{root / part.text} ')}")
 
 
 def _policies(part: Part, root: Path) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from gateway import settings
 from gateway.config import checks as config_checks
 from gateway.config import files as config_files
-from gateway.config import shape
+from gateway.config import listfiles, shape, units
 from gateway.config.part import Finding, Part
 from gateway.config.secrets import filled
 from gateway.config.typed import validate
@@ -60,8 +60,28 @@ def load(path: Path, root: Path | None, *, environment: Mapping[str, str] | None
         places = {(mistake.line, mistake.column) for mistake in lacking}
         found += [mistake for mistake in error.mistakes if (mistake.line, mistake.column) not in places]
     if found:
-        raise Mistakes(found, files)
+        raise Mistakes([*found, *listfiles.mistakes(file, base)], files)
     return Loaded(_settings(written, base), files)
+
+
+def named(path: Path, root: Path | None, *way: str) -> Path | None:
+    """The path that the setting at `way` names, whatever is wrong elsewhere in the file; None where it is not there.
+
+    Blocks on files. Raises `Mistakes` for what is no YAML, and for what stands there and is no path.
+    """
+    base = Path.cwd() if root is None else root.absolute()
+    document = read_file(path)
+    fill = filled(document, os.environ, base)  # noqa: TID251  this is the configuration
+    (part,) = Part(fill.data).at(*way)
+    found = [finding for finding in fill.findings if finding.path == part.path]
+    try:
+        if part.value is not None:
+            return base / units.path(part.value)
+    except ValueError as error:
+        found.append(Finding(part.path, str(error)))
+    if found:
+        raise Mistakes(_mistakes(document, found))
+    return None
 
 
 def _mistakes(document: Document, findings: Iterable[Finding]) -> list[Mistake]:

@@ -91,6 +91,7 @@ def root(tmp_path: Path, pair: Pair) -> Path:
     """A folder with everything that `MINIMAL` names."""
     (tmp_path / "tls.crt").write_bytes(pair.certificate)
     (tmp_path / "tls.key").write_bytes(pair.key)
+    (tmp_path / "tls.key").chmod(0o600)
     (tmp_path / "policies").mkdir()
     (tmp_path / "policies" / "rules.yaml").write_text("version: 1\n")
     return tmp_path

@@ -34,6 +34,7 @@ from gateway.settings import (
     Tokens,
 )
 from tests.config.conftest import MINIMAL, refused, taken
+from tests.identity.pems import key_file, private
 
 Write = Callable[[str], Path]
 REPOSITORY = Path(__file__).parents[2]
@@ -54,6 +55,7 @@ def test_the_example_loads_once_its_files_are_there(write: Write, root: Path) ->
     (root / "certs").mkdir()
     for name in ("tls.crt", "tls.key"):
         (root / "certs" / name).write_bytes((root / name).read_bytes())
+    key_file(root / "certs" / "token-signing.key", private("ES256"))
     for name in ("nim-ca.crt", "ldap-ca.crt", "clients-ca.crt"):
         (root / "certs" / name).write_bytes((root / "tls.crt").read_bytes())
     for name in ("nim-key", "ldap", "introspect"):

@@ -75,7 +75,7 @@ class Client:
         self.id: Final = settings.client_id
         self._secret = settings.client_secret
         try:
-            self._key = None if key is None else _signing_key(key)
+            self._key = None if key is None else signing_key(key)
         except ValueError as error:
             raise ValueError(f"the private key of OAuth client {self.id} cannot be used: {error}") from None
         self._now = now
@@ -232,7 +232,7 @@ def _object(body: bytes) -> Mapping[str, object] | None:
         return None
 
 
-def _signing_key(pem: bytes) -> tuple[str, RSAKey | ECKey]:
+def signing_key(pem: bytes) -> tuple[str, RSAKey | ECKey]:
     """An algorithm and a key for it. Raises `ValueError`."""
     try:
         private = load_pem_private_key(pem, None)
