@@ -56,7 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--groups", type=_labels, default=None, metavar="A,B", help="the owner's groups (default: none)"
     )
     create.add_argument(
-        "--expires", type=_span, default=None, metavar="SPAN", help="such as 90d or 12h (default: never)"
+        "--expires",
+        type=_span,
+        default=None,
+        metavar="SPAN",
+        help="such as 90d or 12h (default: never, or as the key it replaces)",
     )
     create.add_argument("--note", type=_label, default=None, help="for people; stands in the file")
     create.add_argument(
@@ -137,10 +141,20 @@ def _new(args: argparse.Namespace, before: Iterable[Entry], now: float) -> tuple
         owner=args.owner or (old.owner if old else ""),
         groups=args.groups if args.groups is not None else (old.groups if old else ()),
         created=now,
-        expires=None if args.expires is None else now + args.expires,
+        expires=_end(args.expires, old, now),
         note=args.note,
     )
     return entry, key
+
+
+def _end(span: float | None, old: Entry | None, now: float) -> float | None:
+    """When a new key ends: after `span` seconds, else after as long as the one that it replaces was made for."""
+    if span is not None:
+        return now + span
+    if old is None or old.expires is None:
+        return None
+    _say(f"the new key holds as long as key {old.id} was made for; give --expires for another time")
+    return now + old.expires - old.created
 
 
 def _superseded(text: str, path: Path, before: Iterable[Entry], args: argparse.Namespace, now: float) -> str:
@@ -188,10 +202,10 @@ def _path(args: argparse.Namespace) -> Path:
     if args.file is not None:
         return Path(args.root or "", args.file)
     path = place_of(args)
-    found = config.load(path, args.root).settings.api_keys
+    found = config.named(path, args.root, "identity", "api_keys", "file")
     if found is None:
         raise BadCall(f"{path} names no file of API keys: add identity.api_keys.file, or give --file")
-    return found.file
+    return found
 
 
 def _text(path: Path) -> str:

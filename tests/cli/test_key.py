@@ -15,7 +15,6 @@ from gateway.__main__ import main
 from gateway.identity.apikeys.keyedit import stamp
 from gateway.identity.apikeys.keyfile import Entry, written
 from gateway.identity.apikeys.keytext import DIGEST_PREFIX, PATTERN, digest_of, id_of
-from tests.config.conftest import MINIMAL, make_pair
 from tests.parts.process import ROOT
 
 DAY = 86400.0
@@ -93,7 +92,7 @@ def test_a_key_is_rotated_with_an_overlap(run: Run, file: Path) -> None:
     code, new, err = run("create", "--replaces", kept(file, old).id, "--overlap", "36h")
     assert code == 0
     before, after = kept(file, old), kept(file, new.strip())
-    assert (after.owner, after.groups, after.expires) == ("batch", ("data-science",), None)
+    assert (after.owner, after.groups, after.expires) == ("batch", ("data-science",), after.created + 90 * DAY)
     assert before.expires == after.created + 1.5 * DAY
     assert f"key {before.id} holds until " in err
     assert kept(file, made(run, "--replaces", after.id)).owner == "batch"
@@ -204,24 +203,46 @@ def test_a_file_that_cannot_be_written_is_said_in_one_line(run: Run, tmp_path: P
     )
 
 
+def test_a_new_key_holds_as_long_as_the_one_that_it_replaces_was_made_for(run: Run, file: Path) -> None:
+    old = kept(file, made(run, "--owner", "batch", "--expires", "90d"))
+    code, out, err = run("create", "--replaces", old.id)
+    new = kept(file, out.strip())
+    assert code == 0
+    assert new.expires == new.created + 90 * DAY
+    assert f"the new key holds as long as key {old.id} was made for; give --expires for another time\n" in err
+    code, out, err = run("create", "--replaces", new.id, "--expires", "1d")
+    last = kept(file, out.strip())
+    assert last.expires == last.created + DAY
+    assert "give --expires" not in err
+
+
 def test_the_file_is_the_one_that_the_configuration_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Also before there is one: the first key makes it."""
-    pair = make_pair()
-    for name, content in (("tls.crt", pair.certificate), ("tls.key", pair.key)):
-        (tmp_path / name).write_bytes(content)
-    (tmp_path / "policies").mkdir()
-    (tmp_path / "policies" / "rules.yaml").touch()
-    (tmp_path / "gateway.yaml").write_text(MINIMAL)
+    """Also before there is one: the first key makes it, whatever else is still to be put right."""
     words = ["key", "create", "--owner", "a", "--config", "gateway.yaml", "--root", str(tmp_path)]
+    config = tmp_path / "gateway.yaml"
+    config.write_text("identity: {oidc: []}\nlisten: {tls: {certificate: none.crt, key: none.key}}\nx: 1\n")
     assert main(words) == 2
     said = capsys.readouterr().err
     assert said.endswith("gateway.yaml names no file of API keys: add identity.api_keys.file, or give --file\n")
-    (tmp_path / "gateway.yaml").write_text(MINIMAL.replace("identity:\n", "identity:\n  api_keys: {file: keys.yaml}\n"))
+    config.write_text(config.read_text().replace("oidc: []", "api_keys: {file: keys.yaml}"))
     assert main(words) == 0
     assert [entry.owner for entry in written(tmp_path / "keys.yaml")] == ["a"]
-    (tmp_path / "gateway.yaml").write_text("listen: 1\n")
-    assert main(words) == 2
-    assert f"{tmp_path}/gateway.yaml:1:1: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("identity: [", "2:1: not valid YAML"),
+        ("identity: {api_keys: {file: 7}}", "1:23: expected the path of a file or folder"),
+        ("identity: {api_keys: {file: '${NIMGW_NOT_SET}'}}", "1:23: the environment variable NIMGW_NOT_SET is not set"),
+    ],
+)
+def test_a_configuration_that_cannot_tell_the_file_is_told_with_the_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
+    (tmp_path / "gateway.yaml").write_text(text)
+    assert main(["key", "list", "--config", "gateway.yaml", "--root", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.startswith(f"{tmp_path}/gateway.yaml:{said}")
 
 
 def test_many_at_once_lose_no_key_also_where_some_come_by_a_link(file: Path) -> None:
