@@ -153,5 +153,6 @@ def test_a_gateway_does_not_start_with_a_key_that_others_can_read(
     words = [sys.executable, "-m", "gateway", command, "--config", str(gateway.config_file)]
     done = subprocess.run(words, cwd=ROOT, check=False, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
-    (line,) = [line for line in done.stderr.splitlines() if not line.startswith('{"time":')]
+    line, *_ = [line for line in done.stderr.splitlines() if not line.startswith('{"time":')]
+    assert line.startswith(f"{gateway.config_file}:")
     assert line.endswith(f"{keys} has mode 0644: whoever reads it can make tokens; set 0600, or 0640")
