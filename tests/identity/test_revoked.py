@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -87,6 +88,38 @@ def test_a_mistake_is_said_with_its_place(tmp_path: Path, old: str, new: str, sa
     lines = wrong(tmp_path, GOOD.replace(old, new))
     assert any(line.startswith(said) for line in lines), lines
     assert "nimgw_k7" not in str(lines)
+
+
+def whole(**claims: str) -> str:
+    header, body = (
+        base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in ({"alg": "ES256"}, claims)
+    )
+    return f"{header}.{body}.{'A' * 700}"
+
+
+@pytest.mark.parametrize("form", ["- {}", "- {{token: {}, provider: corp}}"])
+@pytest.mark.parametrize(
+    ("token", "said"),
+    [
+        (whole(jti="t-17"), "this is a whole token; give its jti in place of it: its jti is t-17"),
+        (whole(sub="bob"), "this is a whole token; give its jti in place of it: it has no jti, so revoke its subject"),
+        (KEY, "this is an API key, not the jti of a token; write its id under keys"),
+    ],
+    ids=["token", "no name", "key"],
+)
+def test_a_credential_in_place_of_its_name_is_a_mistake_that_says_the_name(
+    tmp_path: Path, form: str, token: str, said: str
+) -> None:
+    """It would revoke nothing, and whoever reads the file could call with it."""
+    (line,) = wrong(tmp_path, GOOD.replace("- t-1", form.format(token)))
+    assert line.endswith(f": {said}")
+    assert line.startswith("3:")
+
+
+@pytest.mark.parametrize("name", ["a.b.c", "eyJh.eyJh.x", "urn:x.y.z"])
+def test_a_name_may_have_dots(tmp_path: Path, name: str) -> None:
+    (tmp_path / "revoked.yaml").write_text(f"version: 1\ntokens: ['{name}']\n")
+    assert load(tmp_path / "revoked.yaml", PROVIDERS).tokens == {("", name)}
 
 
 @pytest.mark.parametrize("text", ["[]", "version: 1\ntokens: t-1\n", "version: 1\nkeys: {a: b}\n", "1", "x"])

@@ -8,24 +8,45 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from gateway.config import typed, yamlfile
 from gateway.config.mistakes import Mistake, Mistakes
-from gateway.config.values import Instant, Label, Name
+from gateway.config.units import Written
+from gateway.config.values import Instant, Label, Name, label
 from gateway.config.yamlfile import Document
 from gateway.identity.apikeys.keyfile import KeyId
+from gateway.identity.apikeys.keytext import PREFIX
 from gateway.identity.revocation.revoked import Revoked
+from gateway.identity.signatures.jwt import split
 
 # The lists, and what an entry is called in each that is more than a text.
 _LISTS: Final = {"tokens": "token", "subjects": "subject", "keys": "key"}
+
+
+def jti(value: Any) -> str:
+    """What a token is called, never the token itself: that would be a list of credentials, and revoke nothing."""
+    if isinstance(value, str) and value.startswith(PREFIX):
+        raise ValueError("this is an API key, not the jti of a token; write its id under keys")
+    if isinstance(value, str) and value.count(".") > 1:
+        try:
+            _, claims = split(value)
+        except ValueError:
+            return label(value)
+        named = claims.get("jti")
+        told = f"its jti is {named}" if isinstance(named, str) else "it has no jti, so revoke its subject"
+        raise ValueError(f"this is a whole token; give its jti in place of it: {told}")
+    return label(value)
+
+
+Jti = Annotated[str, Written(jti)]
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
     """The `jti` of a token, of one provider if that is given. Here and below `reason` and `at` are for people."""
 
-    token: Label
+    token: Jti
     provider: Name | None = None
     reason: Label | None = None
     at: Instant | None = None
