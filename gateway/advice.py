@@ -1,28 +1,62 @@
 """What a configuration allows but its author hardly meant: said as a warning, refused by nobody.
 
-Knows: settings, rules, which names stand beside the policies. Must not know: how anything is built or logged.
+Knows: settings, rules, lists, modes of files, which names stand beside the policies. Must not know: how anything is
+built or logged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import stat
+from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
 
+from gateway.generation import Source
 from gateway.globs import compile_glob
 from gateway.policy.engine import Effect, Rule
 from gateway.settings import Settings
 
 
-def advice(settings: Settings, rules: Iterable[Rule]) -> Iterator[str]:
-    """One line for each; blocks on the policy folder."""
-    rules = tuple(rules)
+def advice(source: Source) -> Iterator[str]:
+    """One line for each; blocks on files and the policy folder."""
+    settings, rules = source.settings, source.rules
     names = [model.name for pool in settings.pools for model in pool.models]
     yield from _unmatched(rules, names)
     yield from _unopened(rules, settings)
     yield from _unread(settings.policies)
+    yield from _unused(settings)
+    yield from _unlisted(source)
+    yield from _open_files(source)
+
+
+def _unused(settings: Settings) -> Iterator[str]:
+    for issuer in settings.oidc:
+        if issuer.introspection is not None and issuer.verify == "jwt":
+            yield f"identity.oidc: {issuer.name}: its introspection is not used until verify is introspect or both"
     if settings.mtls is not None and settings.listen.tls.client_ca is None:
         yield "identity.mtls: nobody is known by a certificate until listen.tls.client_ca says who vouches for them"
+
+
+def _unlisted(source: Source) -> Iterator[str]:
+    """Keys that are revoked and not there: a misspelt id would revoke nothing. One that was taken out may stay."""
+    revoked, file = source.listed.revoked, source.settings.revoked
+    if revoked is not None and file is not None:
+        for key_id in sorted(revoked.keys - {key.id for key in source.listed.keys}):
+            yield f"{file.file}: keys: no API key has the id {key_id}"
+
+
+def _open_files(source: Source) -> Iterator[str]:
+    """Files by which others on this machine could let themselves in."""
+    private = {source.settings.listen.tls.key, *source.secrets}
+    for file in source.files:
+        try:
+            mode = stat.S_IMODE(file.stat().st_mode)
+        except OSError:
+            continue  # read a moment ago; whoever looks next will say that it is gone
+        if mode & stat.S_IWOTH:
+            yield f"{file}: everybody on this machine may change it (mode {mode:04o}); take that right away: chmod o-w"
+        elif mode & stat.S_IROTH and file in private:
+            yield f"{file}: everybody on this machine may read this secret (mode {mode:04o}); set 0600, or 0640"
 
 
 def _unmatched(rules: tuple[Rule, ...], names: list[str]) -> Iterator[str]:

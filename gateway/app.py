@@ -302,7 +302,7 @@ class Gateway:
 
     def _advise(self, source: Source) -> None:
         warn_loudly(source.settings)
-        for line in advice(source.settings, source.rules):
+        for line in advice(source):
             log.warning("config.advice %s", line)
 
     def _reload_failed(self, mistakes: tuple[str, ...]) -> None:

@@ -43,13 +43,14 @@ T = TypeVar("T")
 class Source:
     """What was read from the files. `files`: everything it depends on, to be watched, and what each held.
 
-    One that changed while it was read holds `UNKNOWN`.
+    One that changed while it was read holds `UNKNOWN`. `secrets`: those of them that hold one.
     """
 
     settings: Settings
     rules: tuple[Rule, ...]
     listed: Listed
     files: Mapping[Path, Content]
+    secrets: frozenset[Path] = frozenset()
 
     @property
     def authorities(self) -> Content | None:
@@ -76,12 +77,12 @@ def read(path: Path, root: Path | None, seen: Mapping[Path, Content] | None = No
     Blocks. Raises `mistakes.Mistakes` with all there are in them.
     """
     seen = look(path, root) if seen is None else seen
-    settings, rules, listed = _read(path, root)
+    loaded, rules, listed = _read(path, root)
     files = {file: content if content == seen[file] else UNKNOWN for file, content in contents(seen).items()}
-    return Source(settings, rules, listed, files)
+    return Source(loaded.settings, rules, listed, files, loaded.secrets)
 
 
-def _read(path: Path, root: Path | None) -> tuple[Settings, tuple[Rule, ...], Listed]:
+def _read(path: Path, root: Path | None) -> tuple[config.Loaded, tuple[Rule, ...], Listed]:
     try:
         loaded = config.load(path, root)
     except Mistakes as error:
@@ -94,7 +95,7 @@ def _read(path: Path, root: Path | None) -> tuple[Settings, tuple[Rule, ...], Li
     listed = _noted(found, lambda: read_listed(settings, providers), Listed())
     if found := [*found, *_strangers(rules, providers)]:
         raise Mistakes(found, loaded.files)
-    return settings, rules, listed
+    return loaded, rules, listed
 
 
 def _noted(found: list[Mistake], load: Callable[[], T], otherwise: T) -> T:

@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
         print(failure, file=sys.stderr)  # noqa: T201  the command's answer
     if failures:
         return 2
-    for line in advice(source.settings, source.rules):
+    for line in advice(source):
         print(f"warning: {line}", file=sys.stderr)  # noqa: T201  the command's answer
     print(f"{path}: good ({', '.join(_counts(source))})")  # noqa: T201  the command's answer
     return 0

@@ -42,6 +42,11 @@ def named(file: Part, root: Path) -> Iterator[Path]:
             yield root / part.text
 
 
+def client_keys(file: Part, root: Path) -> frozenset[Path]:
+    """The files of keys that prove the gateway to providers."""
+    return frozenset(root / part.text for way in CLIENT_KEYS for part in file.at(*way) if part.text)
+
+
 def findings(file: Part, root: Path, now: float) -> Iterator[Finding]:
     """What is wrong with them at `now`, UNIX time in seconds."""
     yield from _listener(file["listen"]["tls"], root, now)

@@ -26,10 +26,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """`files`: every file and folder that the settings depend on, the configuration first."""
+    """`files`: every file and folder that the settings depend on, the configuration first.
+
+    `secrets`: those of them that hold one.
+    """
 
     settings: settings.Settings
     files: tuple[Path, ...]
+    secrets: frozenset[Path] = frozenset()
 
 
 def load(path: Path, root: Path | None, *, environment: Mapping[str, str] | None = None) -> Loaded:
@@ -61,7 +65,7 @@ def load(path: Path, root: Path | None, *, environment: Mapping[str, str] | None
         found += [mistake for mistake in error.mistakes if (mistake.line, mistake.column) not in places]
     if found:
         raise Mistakes([*found, *listfiles.mistakes(file, base)], files)
-    return Loaded(_settings(written, base), files)
+    return Loaded(_settings(written, base), files, frozenset(fill.files) | config_files.client_keys(file, base))
 
 
 def named(path: Path, root: Path | None, *way: str) -> Path | None:
