@@ -10,6 +10,7 @@ from typing import Final
 from aiohttp import web
 
 from gateway.portal import browser, tokens
+from gateway.portal.asked import TOLD, told
 from gateway.portal.desk import Answer, Desk
 from gateway.portal.services import Services
 
@@ -35,7 +36,9 @@ def make(services: Services) -> web.Application:
     return application
 
 
-async def _say_what_always_holds(_: web.Request, response: web.StreamResponse) -> None:
+async def _say_what_always_holds(request: web.Request, response: web.StreamResponse) -> None:
     for name, value in _ALWAYS.items():
         response.headers.setdefault(name, value)
+    if facts := told(request):
+        response.headers[TOLD] = facts
     response.headers.popall("Server", None)  # the versions of what we are made of are nobody's business

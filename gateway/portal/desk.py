@@ -16,7 +16,7 @@ from aiohttp import web
 from gateway.call import Principal
 from gateway.errors import BadRequest, MethodNotAllowed, NotFound, Refusal
 from gateway.portal import cookies
-from gateway.portal.asked import id_of, peer_of
+from gateway.portal.asked import id_of, peer_of, tell
 from gateway.portal.forms import check_guard, check_source, form_of
 from gateway.portal.pages import Page, Pages
 from gateway.portal.sealing import Clock, Seal
@@ -122,6 +122,7 @@ class Desk:
             "pages.refused reason=%r peer=%s request_id=%s path=%s",
             refusal.detail or refusal.code, peer_of(request), id_of(request), request.rel_url.raw_path,
         )  # fmt: skip
+        tell(request, refusal.detail or refusal.code)
         page = self._trouble(request, refusal.status, refusal.message, refusal.retry_after)
         if allow:
             page.headers["Allow"] = allow

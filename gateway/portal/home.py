@@ -13,7 +13,7 @@ from aiohttp import web
 
 from gateway.errors import RouteForbidden
 from gateway.identity.tokens.own import NotMinted
-from gateway.portal.asked import id_of
+from gateway.portal.asked import id_of, tell
 from gateway.portal.desk import Desk
 from gateway.portal.login_page import login_page
 from gateway.portal.pages import HOME, Page, go_home
@@ -71,6 +71,7 @@ class Home:
             "token.issued subject=%r provider=%s id=%s request_id=%s",
             who.subject, who.provider, minted.id, id_of(request),
         )  # fmt: skip
+        tell(request, principal=who, credential=minted.id)
         values = {
             **_of(session),
             "minted": minted,

@@ -23,7 +23,7 @@ from gateway.identity.credentials.basic import plain_pair
 from gateway.identity.passwords.login import first_of
 from gateway.identity.refused import BadLogin, NotLoggedIn, Result
 from gateway.portal import cookies
-from gateway.portal.asked import id_of, peer_of
+from gateway.portal.asked import id_of, peer_of, tell
 from gateway.portal.desk import Desk
 from gateway.portal.login_page import login_page
 from gateway.portal.pages import HOME, go_home, go_on
@@ -108,6 +108,7 @@ class SignIn:
             "pages.logged_in subject=%r provider=%s request_id=%s",
             principal.subject, principal.provider, id_of(request),
         )  # fmt: skip
+        tell(request, principal=principal)
         response = go_on(HOME)
         self._desk.log_in(response, principal)
         return response
@@ -118,6 +119,7 @@ class SignIn:
             "pages.not_logged_in reason=%r peer=%s request_id=%s",
             refusal.detail or refusal.code, peer_of(request), id_of(request),
         )  # fmt: skip
+        tell(request, refusal.detail or refusal.code)
         # 401 would need a challenge (RFC 9110 section 15.5.2), at which a browser asks for a password by itself.
         status = 403 if isinstance(refusal, Unidentified) else refusal.status
         return login_page(self._desk, request, _said(refusal), status, retry_after=refusal.retry_after, name=name)

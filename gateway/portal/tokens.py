@@ -16,7 +16,7 @@ from gateway.identity.credentials.basic import name_and_password
 from gateway.identity.passwords.login import first_of
 from gateway.identity.refused import BASIC_CHALLENGE, BadLogin, Result
 from gateway.identity.tokens.own import NotMinted
-from gateway.portal.asked import id_of, peer_of
+from gateway.portal.asked import id_of, peer_of, tell
 from gateway.portal.services import Services
 
 TOKEN_PATH: Final = "/auth/token"  # noqa: S105  a path
@@ -71,9 +71,11 @@ def _for_programs(answer: Answer) -> Answer:
         try:
             return await answer(request)
         except Refusal as refusal:
+            tell(request, refusal.detail or refusal.code)
             _log_refused(request, refusal.detail or refusal.code)
             return _refused(refusal)
         except NotMinted as error:
+            tell(request, "not_minted")
             _log_refused(request, "not_minted")
             return _error(403, str(error), {})
 
@@ -96,6 +98,7 @@ async def _issued(services: Services, request: web.Request) -> web.Response:
     if not services.still(principal):
         raise BadLogin(Result.REVOKED)
     minted = services.mint(principal)
+    tell(request, principal=principal, credential=minted.id)
     _log.info(
         "token.issued subject=%r provider=%s id=%s request_id=%s",
         principal.subject,

@@ -160,3 +160,23 @@ def test_a_page_that_does_not_exist_is_refused_in_our_words(gateway: Gateway, pa
     assert answer.status == 404
     assert "frame-ancestors 'none'" in (answer["content-security-policy"] or "")
     assert (answer["x-request-id"] or "").encode() in answer.body
+
+
+def test_the_audit_line_says_who_got_a_token_and_why_somebody_got_none(gateway: Gateway, slapd: Slapd) -> None:
+    given, wrong, none = (
+        asked(gateway, "ALICE", slapd.passwords["alice"]),
+        asked(gateway, "alice", "wrong"),
+        gateway.ask("POST", "/auth/token"),
+    )
+    lines = [gateway.audit_of(answer["x-request-id"]) for answer in (given, wrong, none)]
+    assert [(line["decision"], line["status"], line["reason"], line["detail"]) for line in lines] == [
+        ("allow", 200, "ok", None),
+        ("deny", 401, "invalid_api_key", "bind answered with 49 invalidCredentials"),
+        ("deny", 401, "invalid_api_key", "no_credential"),
+    ]
+    got = lines[0]
+    assert (got["subject"], got["issuer"], got["provider"]) == ("alice", "ldap:directory", "directory")
+    used = gateway.audit_of(chat(gateway, token=given.json()["access_token"])["x-request-id"])
+    assert used["credential"] == got["credential"]
+    assert [line["subject"] for line in lines[1:]] == [None, None]
+    assert given["x-gateway-told"] is None
