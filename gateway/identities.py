@@ -120,7 +120,7 @@ def build(settings: Settings, listed: Listed, around: Around, previous: Identiti
         asked.insert(0, ApiKeys(listed.keys, time.time, around.count, around.key_used))
     challenges = [CHALLENGE, *([BASIC_CHALLENGE] if settings.ldap else [])]
     return Identities(
-        first_of=FirstOf(asked, challenges, listed.revoked, around.count),
+        first_of=FirstOf(asked, challenges, listed.revoked, around.count, _needed(settings)),
         bearer=bearer,
         key_sets=key_sets,
         directories=directories,
@@ -132,6 +132,15 @@ def build(settings: Settings, listed: Listed, around: Around, previous: Identiti
         public_url=url,
         asks_nobody=settings.api_keys is not None or settings.mtls is not None,
     )
+
+
+def _needed(settings: Settings) -> str:
+    """What a caller without a credential may send, in words."""
+    ways = ["'Authorization: Bearer <token>'"] if settings.oidc or settings.tokens else []
+    ways += ["'x-api-key: <key>'"] if settings.api_keys else []
+    ways += ["a name and password (HTTP Basic)"] if settings.ldap else []
+    ways += ["a client certificate"] if settings.mtls else []
+    return f"A credential is needed: send {' or '.join(ways)}."
 
 
 _Vouchers = dict[OidcIssuer, OidcBearer | ActiveBearer]

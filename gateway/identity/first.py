@@ -25,13 +25,17 @@ class FirstOf:
         challenges: Sequence[bytes] = (CHALLENGE,),
         revoked: Revoked | None = None,
         count: Callable[[str, str], None] = lambda *_: None,
+        needed: str = "",
     ) -> None:
-        """`challenges`: what to answer when none recognises the credential (RFC 9110 section 11.6.1). `count` gets a
-        provider's name and a `Result` for each credential that holds but is `revoked`."""
+        """`challenges` and `needed`: what to answer when none recognises the credential (RFC 9110 section 11.6.1).
+
+        `count` gets a provider's name and a `Result` for each credential that holds but is `revoked`.
+        """
         self._identities = tuple(identities)
         self._headers = tuple((b"www-authenticate", challenge) for challenge in challenges)
         self._revoked = revoked
         self._count = count
+        self._needed = needed
 
     def recall(self, call: Call) -> Principal | None:
         """A caller who was identified a moment ago; see `seams.Identity`."""
@@ -48,4 +52,4 @@ class FirstOf:
                     raise identity.revoked(call, why)
                 call.note(self, identity)
                 return principal
-        raise Unidentified(headers=self._headers)
+        raise Unidentified(self._needed, headers=self._headers)

@@ -121,3 +121,12 @@ def test_who_calls_is_what_decides_and_not_what_proves_it(alice: Alice, gateway:
 def test_the_list_of_models_is_the_same_too(alice: Alice, way: str) -> None:
     listed = alice.ask(way, "GET", "/v1/models").json()["data"]
     assert {one["id"] for one in listed} == ALLOWED
+
+
+def test_a_call_without_any_of_them_is_told_what_there_is(gateway: Gateway) -> None:
+    answer = gateway.ask("POST", CHAT, body={"model": "everybody", "messages": []})
+    assert answer.status == 401
+    assert answer.json()["error"]["message"] == (
+        "A credential is needed: send 'Authorization: Bearer <token>' or 'x-api-key: <key>' or a name and password "
+        "(HTTP Basic) or a client certificate."
+    )
