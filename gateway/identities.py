@@ -17,6 +17,7 @@ from gateway.identity.contracts import BrowserLogin, Provider, Standing
 from gateway.identity.first import FirstOf
 from gateway.identity.groupsource import GroupSource
 from gateway.identity.mtls import PROVIDER as MTLS
+from gateway.identity.narrowed import GroupsAllowed, Narrowing
 from gateway.identity.passwords.login import BasicIdentity
 from gateway.identity.provider.introspection import Introspector
 from gateway.identity.provider.keys import KeySet
@@ -38,9 +39,9 @@ from gateway.settings import OidcIssuer, Settings
 @dataclass(frozen=True, slots=True)
 class Identities:
     """`key_sets` by issuer; those whose settings did not change are carried over with their keys, and so are the proofs
-    that were `seen`. `own`: the gateway's tokens, where it has a key for them. `providers`: whom the gateway depends on
-    to know callers; `asks_nobody`: some need none. `public_url`: where callers reach the gateway, if anybody can log in
-    there."""
+    that were `seen`. `own`: the gateway's tokens, where it has a key for them. `narrowed`: who logged in earlier, with
+    the groups that count today. `providers`: whom the gateway depends on to know callers; `asks_nobody`: some need
+    none. `public_url`: where callers reach the gateway, if anybody can log in there."""
 
     first_of: FirstOf
     bearer: BearerIdentity
@@ -50,6 +51,7 @@ class Identities:
     providers: tuple[Provider, ...]
     seen: Seen
     own: OwnTokens | None
+    narrowed: Narrowing
     browser_logins: tuple[BrowserLogin, ...]
     public_url: str
     asks_nobody: bool
@@ -100,7 +102,8 @@ def build(settings: Settings, listed: Listed, around: Around, previous: Identiti
     directories = providers.directories(settings, around, previous.directories if previous else {})
     hosts = tls.host_names(settings.listen.tls.certificate)
     url = public_url(settings.listen, hosts) if logins(settings) else ""
-    own = providers.own_tokens(settings, url)
+    narrowed = GroupsAllowed(settings)
+    own = providers.own_tokens(settings, url, narrowed)
     seen = previous.seen if previous else Seen()
     vouchers = _vouchers(settings, key_sets, introspectors)
     by_name = {directory.name: directory for directory in directories.values()}
@@ -128,6 +131,7 @@ def build(settings: Settings, listed: Listed, around: Around, previous: Identiti
         providers=(*vouchers.values(), *directories.values()),
         seen=seen,
         own=own,
+        narrowed=narrowed,
         browser_logins=tuple(providers.browser_logins(key_sets, around, by_name)),
         public_url=url,
         asks_nobody=settings.api_keys is not None or settings.mtls is not None,

@@ -19,6 +19,7 @@ from gateway.identity.contracts import BrowserLogin
 from gateway.identity.groupsource import GroupSource
 from gateway.identity.ldap.directory import LdapDirectory
 from gateway.identity.mtls import CertificateIdentity
+from gateway.identity.narrowed import Narrowing
 from gateway.identity.passwords.throttle import Throttle
 from gateway.identity.provider.introspection import Introspector
 from gateway.identity.provider.keys import KeySet
@@ -97,12 +98,12 @@ def certificates(settings: Settings, around: Around, known: Mapping[str, GroupSo
         yield CertificateIdentity(mtls, groups, time.time, time.monotonic, around.count)
 
 
-def own_tokens(settings: Settings, url: str) -> OwnTokens | None:
+def own_tokens(settings: Settings, url: str, narrowed: Narrowing) -> OwnTokens | None:
     """The tokens that the gateway at this URL issues, if it has a key for them. Raises `ValueError`."""
     tokens = settings.tokens
     if tokens is None:
         return None
-    return OwnTokens(signing.read(tokens.key), url, tokens.lifetime, logins(settings), time.time)
+    return OwnTokens(signing.read(tokens.key), url, tokens.lifetime, logins(settings), time.time, narrowed)
 
 
 def browser_logins(

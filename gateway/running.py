@@ -72,6 +72,7 @@ class RunningServices:
     def granted(self, principal: Principal) -> Sequence[Granted]:
         """The models that this caller may run, in the order of the configuration."""
         now = self._now()
+        principal = now.identities.narrowed(principal)
         return [
             Granted(model.name, model.aliases, pool.settings.protocols, pool.settings.prefix)
             for pool in now.pools

@@ -47,7 +47,7 @@ def identity(openid: OpenIdProvider, keys: Path, **more: Any) -> Config:
 def mint(gateway: Gateway, openid: OpenIdProvider, keys: Path, lifetime: float = 60.0, **more: Any) -> str:
     """What the pages would give alice, who logged in with her browser."""
     alice = Principal("alice", openid.issuer, "corp", frozenset({"data-science"}), **more)
-    own = OwnTokens(read(keys), gateway.url, lifetime, {openid.issuer: "corp"}, time.time)
+    own = OwnTokens(read(keys), gateway.url, lifetime, {openid.issuer: "corp"}, time.time, lambda who: who)
     return own.mint(alice).text
 
 
@@ -85,6 +85,19 @@ def test_a_policy_decides_alike_for_the_token_of_the_provider_and_that_of_the_ga
     for token in (openid.user_token("alice"), mint(gateway, openid, keys)):
         assert chat(gateway, token).status == 200
         assert gateway.ask("POST", "/v1/chat/completions", token=token, body={"model": "n"}).status == 403
+
+
+def test_a_group_that_a_provider_may_give_no_more_is_worth_nothing_in_a_token_of_before(
+    start_gateway: StartGateway, stub: Stub, openid: OpenIdProvider, keys: Path
+) -> None:
+    rules = [allow("science", ["m"], subjects={"groups": ["data-science"]})]
+    gateway = start_gateway([pool("stub", ["m"], stub.url)], rules, identity=identity(openid, keys))
+    gateway.backends_up("stub", 1)
+    token = mint(gateway, openid, keys)
+    assert chat(gateway, token).status == 200
+    gateway.config["identity"]["oidc"][0]["groups_allowed"] = ["staff"]
+    gateway.write_config()
+    becomes(gateway, token, 403)
 
 
 def test_keys_are_rotated_while_callers_are_served(

@@ -195,6 +195,22 @@ def test_rights_that_a_reload_gives_are_on_the_page_at_once(browser: Browser, ga
         wait_until(lambda: _seen_again(browser, "addsub"), 10, "the old rules")
 
 
+def test_a_group_that_the_provider_may_give_no_more_is_worth_nothing_in_a_session_of_before(
+    browser: Browser, gateway: Gateway
+) -> None:
+    log_in(browser, gateway)
+    assert "addsub" in browser.text
+    (provider,) = gateway.config["identity"]["oidc"]
+    provider["groups_allowed"] = ["nobody-is-in-this"]
+    gateway.write_config()
+    try:
+        wait_until(lambda: _seen_again(browser, "None so far."), LIVE + 1, "no model on the page")
+    finally:
+        del provider["groups_allowed"]
+        gateway.write_config()
+        wait_until(lambda: _seen_again(browser, "addsub"), 10, "the old groups")
+
+
 def _seen_again(browser: Browser, word: str) -> bool:
     browser.open(browser.url)
     return word in browser.text

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.call import Principal
+from gateway.identity.narrowed import GroupsAllowed
 from gateway.identity.refused import BadToken, Result
 from gateway.identity.revocation.revokedfile import load
 from gateway.identity.signatures.jwt import parse
@@ -27,6 +28,16 @@ from tests.identity.signers import Json, Mint, Signer, part
 
 URL = "https://gw.test"
 PROVIDERS = {"ldap:office": "office", "https://idp.test": "corp"}
+DIRECTORY = Ldap("office", ("ldaps://dc",), LdapUsers())
+CORP = OidcIssuer("corp", "https://idp.test", ("gw",))
+
+
+def allowed(directory: Ldap = DIRECTORY, corp: OidcIssuer = CORP) -> GroupsAllowed:
+    listen = Listen(ServerTls(Path("tls.crt"), Path("tls.key")))
+    return GroupsAllowed(Settings(listen, Path("policies"), (), ldap=(directory,), oidc=(corp,)))
+
+
+ALL = allowed()
 ALICE = Principal("alice", "ldap:office", "office", frozenset({"data-science", "with space, and comma"}))
 
 
@@ -44,7 +55,7 @@ class Gate:
     def __init__(self, own: tuple[OwnKey, ...] = KEYS, url: str = URL, **more: Any) -> None:
         self.clock = Clock(EPOCH)
         self.counts: list[tuple[str, str]] = []
-        settings: dict[str, Any] = {"lifetime": 3600.0, "providers": PROVIDERS, **more}
+        settings: dict[str, Any] = {"lifetime": 3600.0, "providers": PROVIDERS, "narrowed": ALL, **more}
         self.own = OwnTokens(own, url, now=self.clock, **settings)
         self.identity = BearerIdentity([self.own], self.clock, lambda *count: self.counts.append(count))
 
@@ -194,6 +205,27 @@ async def test_a_token_goes_on_with_an_old_key_until_that_is_dropped() -> None:
     assert await Gate(other).refused(before) == "unknown_key"
 
 
+async def test_groups_that_a_provider_may_give_no_more_count_no_more_in_tokens_of_before() -> None:
+    """Nor in a token for a login of before."""
+    minted = Gate().own.mint(ALICE)
+    office = Gate(narrowed=allowed(replace(DIRECTORY, groups_allowed=("data-*", "ml"))))
+    assert (await office.caller(minted)).groups == {"data-science"}
+    assert (await Gate().caller(office.own.mint(ALICE))).groups == {"data-science"}
+    nothing = Gate(narrowed=allowed(replace(DIRECTORY, groups_allowed=())))
+    caller = await nothing.caller(minted)
+    assert (caller.groups, caller.groups_known) == (frozenset(), True)
+
+
+async def test_whose_groups_come_from_a_directory_has_those_that_it_may_give() -> None:
+    minted = Gate().own.mint(Principal("alice", "https://idp.test", "corp", frozenset({"admins", "staff"})))
+    supplied = replace(CORP, groups_from="office", groups_allowed=("admins",))
+    gate = Gate(narrowed=allowed(replace(DIRECTORY, groups_allowed=("staff",)), supplied))
+    assert (await gate.caller(minted)).groups == {"staff"}
+    assert (await Gate(narrowed=allowed(corp=replace(CORP, groups_allowed=("admins",)))).caller(minted)).groups == {
+        "admins"
+    }
+
+
 async def test_a_provider_that_is_configured_no_more_vouches_for_nobody() -> None:
     minted = Gate().own.mint(ALICE)
     assert await Gate(providers={"https://idp.test": "corp"}).refused(minted) == "bad_claims"
@@ -289,7 +321,7 @@ async def test_no_change_of_a_letter_goes_unnoticed(data: st.DataObject) -> None
 
 
 async def test_a_provider_cannot_make_tokens_of_the_gateway_nor_the_gateway_tokens_of_a_provider(bench: Bench) -> None:
-    own = OwnTokens(KEYS, URL, 3600.0, PROVIDERS, bench.wall)
+    own = OwnTokens(KEYS, URL, 3600.0, PROVIDERS, bench.wall, ALL)
     both = BearerIdentity([bench.issuer, own], bench.wall, bench.count)
 
     async def refused(token: str) -> str:
@@ -310,7 +342,7 @@ async def test_a_provider_cannot_make_tokens_of_the_gateway_nor_the_gateway_toke
 
 
 def test_a_provider_with_the_url_of_the_gateway_is_a_mistake(bench: Bench) -> None:
-    own = OwnTokens(KEYS, bench.settings.issuer, 3600.0, PROVIDERS, bench.wall)
+    own = OwnTokens(KEYS, bench.settings.issuer, 3600.0, PROVIDERS, bench.wall, ALL)
     with pytest.raises(ValueError, match="two providers have the issuer"):
         BearerIdentity([OidcBearer(bench.settings, bench.keys, bench.wall), own], bench.wall, bench.count)
 

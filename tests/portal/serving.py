@@ -75,7 +75,7 @@ class Site:
     def __post_init__(self) -> None:
         providers = {f"ldap:{one.name}": one.name for one in self.directories}
         keys = own_keys(pem(private("ES256")) + pem(private("EdDSA")))
-        self.own = OwnTokens(keys, self.public_url, self.lifetime, providers, lambda: self.now)
+        self.own = OwnTokens(keys, self.public_url, self.lifetime, providers, lambda: self.now, lambda who: who)
 
     def mint(self, principal: Principal) -> Minted:
         return self.own.mint(principal)

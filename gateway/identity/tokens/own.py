@@ -15,6 +15,7 @@ from gateway.call import Principal
 from gateway.identity.basis import Basis
 from gateway.identity.credentials.bearer import TOKEN_LIMIT
 from gateway.identity.names import plain
+from gateway.identity.narrowed import Narrowing
 from gateway.identity.refused import BadToken, Result
 from gateway.identity.signatures.jwt import Claims, Token, check_signature, sign
 from gateway.identity.signatures.signing import OwnKey, key_set, secret_of
@@ -65,7 +66,8 @@ def logins(settings: Settings) -> dict[str, str]:
 class OwnTokens:
     """Makes and verifies tokens. `url` is the gateway's own, issuer and audience at once; `now` gives UNIX seconds.
 
-    `lifetime` is in seconds. `providers`: see `logins`; who was vouched for by another is not believed.
+    `lifetime` is in seconds. `providers`: see `logins`; who was vouched for by another is not believed. `narrowed`
+    leaves those groups that count today, of those that were given at the login.
     """
 
     name = NAME
@@ -77,6 +79,7 @@ class OwnTokens:
         lifetime: float,
         providers: Mapping[str, str],
         now: Callable[[], float],
+        narrowed: Narrowing,
         new_id: Callable[[], str] = new_id,
     ) -> None:
         self.issuer = url
@@ -86,6 +89,7 @@ class OwnTokens:
         self._lifetime = lifetime
         self._providers = dict(providers)
         self._now = now
+        self._narrowed = narrowed
         self._new_id = new_id
         self._basis = Basis()  # the file of keys, which another generation reads anew
         algorithms = tuple({key.algorithm for key in keys})
@@ -105,6 +109,7 @@ class OwnTokens:
             raise NotMinted(_NO_LOGIN)
         if not plain(principal.subject):
             raise NotMinted(_ODD_NAME)
+        principal = self._narrowed(principal)
         now = math.floor(self._now())
         expires = math.floor(min(now + max(1.0, self._lifetime), principal.expires))
         if expires <= now:
@@ -126,7 +131,10 @@ class OwnTokens:
         return Minted(text, expires - now, str(claims["jti"]))
 
     async def verify(self, token: Token) -> Vouched:
-        """Who the token was made for, as they were known when they logged in. Raises `BadToken`."""
+        """Who the token was made for, as they were known when they logged in, but for groups that count no more.
+
+        Raises `BadToken`.
+        """
         if token.algorithm not in self._settings.algorithms:
             raise BadToken(Result.BAD_ALGORITHM, "its algorithm is not accepted here")
         expires = check_claims(token.claims, self._settings, self._now())
@@ -137,7 +145,7 @@ class OwnTokens:
             raise BadToken(Result.UNKNOWN_KEY, "it was signed with a key that is not in use any more")
         if not check_signature(token, keys):
             raise BadToken(Result.BAD_SIGNATURE, "its signature does not hold")
-        return Vouched(self._principal(token.claims, expires), expires + LEEWAY, self._basis)
+        return Vouched(self._narrowed(self._principal(token.claims, expires)), expires + LEEWAY, self._basis)
 
     def _principal(self, claims: Claims, expires: float) -> Principal:
         issuer = claims.get("idp")
