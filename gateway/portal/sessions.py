@@ -3,7 +3,7 @@
 Knows: what a session holds, how long it lasts. Must not know: cookies, HTTP, how anybody logged in.
 
 Nothing is stored for most sessions, so that every replica with the same keys knows them. Kept here, in bounded tables:
-a session that is too large for a cookie (somebody in very many groups), and those that were ended before their time.
+a session that is too large for a cookie (somebody in very many groups), and until when each person's were ended.
 """
 
 from __future__ import annotations
@@ -25,22 +25,26 @@ IDLE: Final = 3600.0
 # Browsers keep 4096 bytes of a cookie, its name and attributes included (RFC 6265 section 6.1).
 COOKIE_LIMIT: Final = 3800
 # What is in a cookie; a change of it is a new purpose, so that nobody reads what another version sealed.
-_PURPOSE: Final = "session 1"
+_PURPOSE: Final = "session 2"
 # What a cookie unpacks to at most; compressed text that we sealed ourselves, so this only bounds a mistake of ours.
 _CONTENT_LIMIT: Final = 1024 * 1024
 # Sessions too large for a cookie, and the groups and scopes in them; the oldest go first. About 25 MB.
 KEPT_LIMIT: Final = 1_000
 KEPT_NAMES: Final = 250_000
-# Sessions ended early: an id each. Who logs out is forgotten here when the sealed session could not be used any more.
+# People who logged out: a name and a moment each, about 5 MB. However many do, nobody's session comes back: whoever is
+# forgotten here takes with them all sessions that are as old as the one they ended.
 ENDED_LIMIT: Final = 20_000
+
+_Person = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Somebody logged in, until `until` (UNIX seconds). `guard`: what a form of theirs has to bring along."""
+    """Somebody logged in, from `begun` until `until` (UNIX seconds). `guard`: what a form of theirs has to bring."""
 
     id: str
     principal: Principal
+    begun: float
     until: float
     guard: str = field(repr=False)
 
@@ -53,12 +57,14 @@ class Sessions:
         self._now = now
         self._kept: OrderedDict[str, Session] = OrderedDict()
         self._kept_names = 0
-        self._ended: OrderedDict[str, float] = OrderedDict()
+        self._ended: OrderedDict[_Person, float] = OrderedDict()
+        self._all_ended = -math.inf
 
     def begin(self, principal: Principal) -> Session:
         """A new session, which ends with the credential it began with if that is sooner."""
-        until = min(self._now() + LONGEST, principal.expires)
-        return Session(token_urlsafe(16), principal, until, token_urlsafe(32))
+        now = self._now()
+        begun = max(now, math.nextafter(self._ended_until(principal), math.inf))
+        return Session(token_urlsafe(16), principal, begun, min(now + LONGEST, principal.expires), token_urlsafe(32))
 
     def sealed(self, session: Session) -> str:
         """What the browser is to keep; being idle is counted from now."""
@@ -75,17 +81,21 @@ class Sessions:
             return None
         content = _unpacked(packed)
         session = self._kept.get(content["kept"]) if "kept" in content else _session(content)
-        if session is None or session.id in self._ended or self._now() >= session.until:
+        if session is None or session.begun <= self._ended_until(session.principal) or self._now() >= session.until:
             return None
         return session
 
     def end(self, session: Session) -> None:
-        """Never find it again, wherever a copy of the cookie may be."""
+        """Never find it again, nor any that this person began before now, wherever copies of the cookies may be."""
         self._drop(session.id)
-        self._ended[session.id] = session.until
-        now = self._now()
-        while self._ended and (len(self._ended) > ENDED_LIMIT or next(iter(self._ended.values())) <= now):
-            self._ended.popitem(last=False)
+        now, who = self._now(), _person(session.principal)
+        self._ended[who] = max(now, self._ended.pop(who, now), session.begun)  # replicas' clocks differ
+        while len(self._ended) > ENDED_LIMIT or next(iter(self._ended.values())) <= now - LONGEST:
+            self._all_ended = max(self._all_ended, self._ended.popitem(last=False)[1])
+
+    def _ended_until(self, principal: Principal) -> float:
+        """A session of theirs that began then or before is over."""
+        return max(self._all_ended, self._ended.get(_person(principal), -math.inf))
 
     def _keep(self, session: Session) -> None:
         self._drop(session.id)
@@ -97,6 +107,10 @@ class Sessions:
     def _drop(self, identity: str) -> None:
         if (session := self._kept.pop(identity, None)) is not None:
             self._kept_names -= _names(session)
+
+
+def _person(principal: Principal) -> _Person:
+    return principal.issuer, principal.subject
 
 
 def _names(session: Session) -> int:
@@ -119,6 +133,7 @@ def _content(session: Session) -> dict[str, Any]:
     return {
         "id": session.id,
         "guard": session.guard,
+        "begun": session.begun,
         "until": session.until,
         "subject": who.subject,
         "issuer": who.issuer,
@@ -144,4 +159,4 @@ def _session(content: dict[str, Any]) -> Session:
         expires=math.inf if content["expires"] is None else content["expires"],
         credential=content["credential"],
     )
-    return Session(content["id"], who, content["until"], content["guard"])
+    return Session(content["id"], who, content["begun"], content["until"], content["guard"])

@@ -103,14 +103,52 @@ def test_a_session_that_was_ended_is_never_found_again(who: Principal) -> None:
 
 def test_what_is_kept_here_is_bounded_and_the_oldest_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "KEPT_NAMES", 3 * len(CROWD.groups))
-    monkeypatch.setattr(sessions, "ENDED_LIMIT", 3)
     known = made()
     begun = [known.begin(CROWD) for _ in range(5)]
     texts = [known.sealed(session) for session in begun]
     assert [known.find(text) is not None for text in texts] == [False, False, True, True, True]
     for session in begun:
         known.end(session)
-    assert (len(known._kept), known._kept_names, len(known._ended)) == (0, 0, 3)
+    assert (len(known._kept), known._kept_names, len(known._ended)) == (0, 0, 1)
+
+
+def test_who_logs_out_is_out_with_all_sessions_and_nobody_else_is() -> None:
+    clock = Clock(NOW)
+    known = made(clock)
+    texts = [known.sealed(known.begin(ALICE)) for _ in range(3)]
+    others = [known.sealed(known.begin(who)) for who in (replace(ALICE, subject="bob"), replace(ALICE, issuer="x"))]
+    session = known.find(texts[1])
+    assert session is not None
+    known.end(session)
+    assert [known.find(text) for text in texts] == [None, None, None]
+    assert all(known.find(text) is not None for text in others)
+
+
+def test_however_many_log_out_no_session_that_was_ended_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strangers could push an ended session out of a table that forgets."""
+    monkeypatch.setattr(sessions, "ENDED_LIMIT", 3)
+    clock = Clock(NOW)
+    known = made(clock)
+    mine = known.begin(ALICE)
+    text = known.sealed(mine)
+    known.end(mine)
+    for number in range(10):
+        clock.at += 1
+        for _ in range(10):
+            known.end(known.begin(replace(ALICE, subject=f"stranger {number}")))
+    assert known.find(text) is None
+    assert len(known._ended) == 3
+    again = known.begin(ALICE)
+    assert known.find(known.sealed(again)) == again
+
+
+def test_a_session_that_another_replica_began_ahead_of_this_clock_is_ended_too() -> None:
+    here = made(Clock(NOW))
+    ahead = made(Clock(NOW + 30)).begin(ALICE)
+    here.end(ahead)
+    assert here.find(here.sealed(ahead)) is None
+    again = here.begin(ALICE)
+    assert here.find(here.sealed(again)) == again
 
 
 def test_what_was_ended_is_forgotten_once_it_would_be_over_anyhow() -> None:
@@ -118,7 +156,7 @@ def test_what_was_ended_is_forgotten_once_it_would_be_over_anyhow() -> None:
     known = made(clock)
     known.end(known.begin(ALICE))
     clock.at += LONGEST
-    known.end(known.begin(ALICE))
+    known.end(known.begin(replace(ALICE, subject="bob")))
     assert len(known._ended) == 1
 
 
