@@ -12,6 +12,7 @@ from typing import Final
 from gateway.call import ModelRef, Operation, Principal
 from gateway.generation import Generation
 from gateway.identity.contracts import BrowserLogin, Directory
+from gateway.identity.groupsource import with_groups
 from gateway.identity.tokens.own import Minted, NotMinted, OwnTokens, logins
 from gateway.portal.services import Granted
 
@@ -55,6 +56,17 @@ class RunningServices:
         if source.listed.revoked is not None and source.listed.revoked.why(principal):
             return False
         return logins(source.settings).get(principal.issuer) == principal.provider
+
+    async def renewed(self, principal: Principal) -> Principal:
+        """As the directory that knows them, or their groups, has them now. Raises `BadLogin`, `IdentityUnavailable`."""
+        now = self._now()
+        directories = {directory.name: directory for directory in now.identities.directories.values()}
+        if principal.issuer == f"ldap:{principal.provider}" and principal.provider in directories:
+            return await directories[principal.provider].renewed(principal)
+        for issuer in now.source.settings.oidc:
+            if issuer.issuer == principal.issuer and issuer.groups_from is not None:
+                return await with_groups(principal, directories[issuer.groups_from])
+        return principal
 
     @property
     def mints(self) -> bool:

@@ -54,6 +54,13 @@ class Directory(Protocol):
         """
         ...
 
+    async def renewed(self, principal: Principal) -> Principal:
+        """Somebody who logged in here before, as they are known now: as they were, where nobody can be looked up.
+
+        Raises `BadLogin` for an account that is not there any more or not to be used, `IdentityUnavailable`.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Begun:

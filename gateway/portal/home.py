@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from aiohttp import web
 
 from gateway.errors import RouteForbidden
+from gateway.identity.refused import BadLogin
 from gateway.identity.tokens.own import NotMinted
 from gateway.portal.asked import id_of, tell
 from gateway.portal.desk import Desk
@@ -20,6 +22,7 @@ from gateway.portal.pages import HOME, Page, go_home
 from gateway.portal.sessions import Session
 from gateway.portal.snippets import VARIABLE, snippets
 
+_GONE = "Your account is not to be used any more. Ask your administrator."
 _ENDED = "You are not logged in any more. Log in again."
 
 _log = logging.getLogger(__name__)
@@ -62,9 +65,13 @@ class Home:
         if session is None:
             return login_page(self._desk, request, _ENDED, 403)
         await self._desk.form_in(request, session)
+        try:
+            session = replace(session, principal=await self._services.renewed(session.principal))
+        except BadLogin as refusal:
+            return self._gone(request, session, refusal.detail)
         who = session.principal
         try:
-            minted = self._services.mint(who)
+            minted = self._services.mint(replace(who, expires=min(who.expires, session.until)))
         except NotMinted as error:
             raise RouteForbidden(str(error), detail="not_minted") from None
         _log.info(
@@ -79,6 +86,18 @@ class Home:
             "lasts": _span(minted.lifetime),
         }
         return self._desk.show(session, Page("token.html", values))
+
+    def _gone(self, request: web.Request, session: Session, why: str) -> web.Response:
+        """Log out somebody whom their directory does not let in any more."""
+        who = session.principal
+        _log.warning(
+            "pages.ended subject=%r provider=%s reason=%r request_id=%s",
+            who.subject, who.provider, why, id_of(request),
+        )  # fmt: skip
+        tell(request, why, who)
+        response = login_page(self._desk, request, _GONE, 403)
+        self._desk.log_out(response, session)
+        return response
 
 
 def _of(session: Session) -> dict[str, object]:

@@ -48,6 +48,13 @@ class Services(Protocol):
         """False once somebody who is logged in may be so no more: revoked, or their provider is gone."""
         ...
 
+    async def renewed(self, principal: Principal) -> Principal:
+        """Somebody who is logged in, as the directory that knows them or their groups has them now.
+
+        Raises `BadLogin` for an account that is not there any more or not to be used, `IdentityUnavailable`.
+        """
+        ...
+
     @property
     def mints(self) -> bool:
         """Whether the gateway has a key to sign tokens with; without one there is no page about them."""

@@ -10,7 +10,7 @@ import ssl
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 from urllib.parse import urlencode
 
@@ -55,6 +55,13 @@ class People:
     async def groups_of(self, subject: str) -> frozenset[str]:
         return self.people[subject][1]
 
+    async def renewed(self, principal: Principal) -> Principal:
+        if self.trouble is not None:
+            raise self.trouble
+        if principal.subject not in self.people:
+            raise BadLogin(Result.REFUSED_ACCOUNT)
+        return replace(principal, groups=self.people[principal.subject][1])
+
 
 @dataclass
 class Around:
@@ -71,6 +78,11 @@ class Around:
 
     def still(self, principal: Principal) -> bool:
         return principal.subject not in self.revoked
+
+    async def renewed(self, principal: Principal) -> Principal:
+        for directory in self.directories:
+            principal = await directory.renewed(principal)
+        return principal
 
     def mint(self, principal: Principal) -> Minted:
         if not principal.groups_known:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import time
 from collections.abc import Mapping
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from gateway.errors import IdentityUnavailable
 from gateway.identity.apikeys.keytext import new_key
 from gateway.portal.services import Granted
-from gateway.portal.sessions import COOKIE_LIMIT
+from gateway.portal.sessions import COOKIE_LIMIT, LONGEST
 from tests.browser.conftest import GROUPS, PASSWORD, StartSite
 from tests.browser.here import FROM_HERE, Around, People, Site, Visitor, throttled
 from tests.parts.client import Answer
@@ -223,6 +224,44 @@ def test_a_token_is_shown_once_with_its_end_and_only_to_who_is_logged_in(alice: 
     assert refused.status == 403
     assert "You are not logged in any more" in text(refused)
     assert len(services.minted) == 1
+
+
+def test_a_token_of_the_page_holds_no_longer_than_the_session_it_is_made_in(alice: Visitor, services: Around) -> None:
+    begun = time.time()
+    alice.post("/ui/token", {"guard": alice.guard()})
+    assert services.minted[0].expires <= begun + LONGEST
+
+
+def test_whose_account_is_gone_gets_no_token_and_is_out(alice: Visitor, services: Around, people: People) -> None:
+    copies, guard = dict(alice.cookies), alice.guard()
+    del people.people["alice"]
+    answer = alice.post("/ui/token", {"guard": guard})
+    assert answer.status == 403
+    assert "Your account is not to be used any more." in text(answer)
+    assert services.minted == []
+    alice.cookies.update(copies)
+    assert "With your name and password" in text(alice.get("/ui/"))
+
+
+def test_a_token_has_the_groups_of_the_moment_and_the_page_too(
+    alice: Visitor, services: Around, people: People
+) -> None:
+    people.people["alice"] = (PASSWORD, frozenset({"guests"}))
+    alice.post("/ui/token", {"guard": alice.guard()})
+    assert services.minted[0].groups == {"guests"}
+    assert "data-science" not in text(alice.get("/ui/"))
+
+
+def test_while_the_directory_is_away_there_is_no_token_and_nobody_is_out(
+    alice: Visitor, services: Around, people: People
+) -> None:
+    guard = alice.guard()
+    people.trouble = IdentityUnavailable(retry_after=5)
+    answer = alice.post("/ui/token", {"guard": guard})
+    assert (answer.status, answer["retry-after"]) == (503, "5")
+    assert services.minted == []
+    people.trouble = None
+    assert alice.post("/ui/token", {"guard": guard}).status == 200
 
 
 def test_without_a_key_there_is_no_word_of_tokens(alice: Visitor, services: Around) -> None:

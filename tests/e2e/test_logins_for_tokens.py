@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlencode
 
 import openai
 import pytest
@@ -16,7 +17,7 @@ from tests.identity.pems import key_file, private
 from tests.parts.client import Answer
 from tests.parts.gateway import Config, Gateway, allow, pool
 from tests.parts.process import ROOT
-from tests.parts.slapd import Slapd
+from tests.parts.slapd import Slapd, entry, person
 from tests.parts.stub import Stub
 
 
@@ -180,3 +181,39 @@ def test_the_audit_line_says_who_got_a_token_and_why_somebody_got_none(gateway: 
     assert used["credential"] == got["credential"]
     assert [line["subject"] for line in lines[1:]] == [None, None]
     assert given["x-gateway-told"] is None
+
+
+def test_whose_account_is_deleted_makes_no_token_on_the_page_any_more(gateway: Gateway, slapd: Slapd) -> None:
+    name, password = "leaver", "soon-gone"
+    slapd.add(_person(name, password))
+    try:
+        first = gateway.ask("GET", "/ui/")
+        form = {"guard": _guard(first), "name": name, "password": password}
+        session = _post(gateway, "/auth/login", form, _cookies(first))
+        assert session.status == 303
+        cookies = _cookies(session)
+        guard = _guard(gateway.ask("GET", "/ui/", headers={"Cookie": cookies}))
+    finally:
+        slapd.change(f"dn: {person(name)}\nchangetype: delete\n")
+    answer = _post(gateway, "/ui/token", {"guard": guard}, cookies)
+    assert answer.status == 403
+    assert b"Your account is not to be used any more." in answer.body
+    assert b"Log in" in gateway.ask("GET", "/ui/", headers={"Cookie": cookies}).body
+
+
+def _person(name: str, password: str) -> str:
+    return entry(person(name), "inetOrgPerson", uid=name, cn=name, sn=name, userPassword=password)
+
+
+def _guard(page: Answer) -> str:
+    return page.body.decode().split('name="guard" value="')[1].split('"')[0]
+
+
+def _cookies(answer: Answer) -> str:
+    return "; ".join(value.split(";")[0] for name, value in answer.fields if name == "set-cookie")
+
+
+def _post(gateway: Gateway, path: str, form: dict[str, str], cookies: str) -> Answer:
+    """As a browser sends a form of ours."""
+    fields = {"Cookie": cookies, "Sec-Fetch-Site": "same-origin", "Content-Type": "application/x-www-form-urlencoded"}
+    return gateway.ask("POST", path, body=urlencode(form).encode(), headers=fields)

@@ -58,6 +58,9 @@ class People:
     async def groups_of(self, subject: str) -> frozenset[str]:
         return frozenset()
 
+    async def renewed(self, principal: Principal) -> Principal:
+        return principal
+
 
 @dataclass
 class Site:
@@ -76,6 +79,9 @@ class Site:
         providers = {f"ldap:{one.name}": one.name for one in self.directories}
         keys = own_keys(pem(private("ES256")) + pem(private("EdDSA")))
         self.own = OwnTokens(keys, self.public_url, self.lifetime, providers, lambda: self.now, lambda who: who)
+
+    async def renewed(self, principal: Principal) -> Principal:
+        return principal
 
     def mint(self, principal: Principal) -> Minted:
         return self.own.mint(principal)

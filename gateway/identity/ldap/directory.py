@@ -12,7 +12,7 @@ import ssl
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Protocol
 
@@ -160,9 +160,7 @@ class LdapDirectory:
         Raises `BadLogin` for an account that is not to be used, `GroupsUnknown` where there are too many groups or the
         person may be where only a reference leads, `IdentityUnavailable`.
         """
-        digest = self._digests.of("groups", subject)
-        held = self._good.get(digest, self._now())
-        answer = held.value if held else await self._ask(digest, partial(self._people.look_up, subject=subject))
+        answer = await self._looked_up(subject)
         if isinstance(answer, Refused):
             if answer.unknown:
                 return frozenset()
@@ -170,6 +168,23 @@ class LdapDirectory:
         if answer is None or not answer.groups_known:
             raise GroupsUnknown(detail=f"not all groups can be known from {self.name}")
         return answer.groups
+
+    async def renewed(self, principal: Principal) -> Principal:
+        """Somebody who logged in here before, as they are known now: see `contracts.Directory`."""
+        users = self._settings.users
+        if not users.base or (users.dn_template and self._settings.bind is None):
+            return principal  # who is bound at once may be nowhere to be searched, or by nobody else
+        answer = await self._looked_up(principal.subject)
+        if isinstance(answer, Refused):
+            raise BadLogin(Result.REFUSED_ACCOUNT, answer.detail)
+        if answer is None or not answer.groups_known:
+            return replace(principal, groups=frozenset(), groups_known=False)
+        return replace(principal, groups=answer.groups, groups_known=True)
+
+    async def _looked_up(self, subject: str) -> _Answer:
+        digest = self._digests.of("groups", subject)
+        held = self._good.get(digest, self._now())
+        return held.value if held else await self._ask(digest, partial(self._people.look_up, subject=subject))
 
     async def look(self) -> str:
         """Why it cannot be asked, "" where it can."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -198,6 +199,36 @@ async def test_a_group_that_somebody_leaves_is_gone_when_the_memory_ends(
         assert "data-science" not in await directory.groups_of("alice")
     finally:
         slapd.stop()
+
+
+async def test_somebody_who_logged_in_is_known_again_as_they_are_now_or_not_at_all(
+    tmp_path: Path, certificates: Paths, directories: Directories
+) -> None:
+    slapd = Slapd(tmp_path, certificates)
+    try:
+        directory = directories.before(slapd)
+        alice = await directory.log_in("alice", slapd.passwords["alice"], PEER)
+        assert await directory.renewed(alice) == alice
+        slapd.change(f"dn: {group('data-science')}\nchangetype: delete\n")
+        directories.steady.at += 300
+        assert await directory.renewed(alice) == replace(alice, groups=alice.groups - {"data-science"})
+        slapd.change(f"dn: {person('alice')}\nchangetype: delete\n")
+        directories.steady.at += 300
+        with pytest.raises(BadLogin):
+            await directory.renewed(alice)
+    finally:
+        slapd.stop()
+
+
+@pytest.mark.parametrize(("base", "bound"), [("", True), (PEOPLE, False)])
+async def test_who_alone_can_open_their_directory_is_known_as_they_were(
+    slapd: Slapd, directories: Directories, base: str, bound: bool
+) -> None:
+    users = LdapUsers(base=base, dn_template=f"uid={{username}},{PEOPLE}")
+    own = LdapBind(SERVICE, slapd.passwords[SERVICE]) if bound else None
+    directory = directories.before(slapd, users=users, bind=own, groups=None)
+    alice = await directory.log_in("alice", slapd.passwords["alice"], PEER)
+    assert await directory.renewed(alice) is alice
 
 
 @pytest.mark.parametrize(
