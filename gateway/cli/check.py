@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import sys
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from gateway import generation
 from gateway.accounting.tallies import Tallies
 from gateway.admission import Admission
 from gateway.advice import advice
+from gateway.cli.online import unreachable
 from gateway.config.mistakes import Mistakes
 from gateway.fetch import Fetch
-from gateway.generation import Generation, Lasting, Source
-from gateway.identity.ldap.directory import LdapDirectory
+from gateway.generation import Lasting, Source
 from gateway.identity.passwords.throttle import Throttle
-from gateway.identity.provider.introspection import Introspector
-from gateway.identity.provider.keys import KeySet
-from gateway.pools.backends import Backend, Pool
-from gateway.pools.readiness import Readiness, ask, ready_path
 from gateway.startup import CannotStart, Unbuildable, buildable
 from gateway.tls import server_context
 
 EXAMPLE = "example: nim-gateway check --config config/gateway.yaml --online"
-
-# Providers and backends asked at the same time: a site of hundreds is through in seconds, and no resolver is flooded.
-_AT_ONCE = 32
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,10 +59,11 @@ def run(args: argparse.Namespace) -> int:
     What is allowed but hardly meant is said, and well.
     """
     path = args.config
+    logging.getLogger("gateway").addHandler(logging.NullHandler())  # the answer has it all, in words for whoever asked
     try:
         path = place_of(args)
         source = generation.read(path, args.root)
-        failures = asyncio.run(_tried(source, online=args.online))
+        failures = asyncio.run(_tried(source, path, online=args.online))
     except Mistakes as error:
         count = len(error.mistakes)
         failures = [*map(str, error.mistakes), f"{count} mistake{'s' if count != 1 else ''}"]
@@ -99,13 +93,13 @@ def _counts(source: Source) -> Iterator[str]:
         yield f"{count} {word}{'' if count == 1 else 's'}"
 
 
-async def _tried(source: Source, *, online: bool) -> list[str]:
+async def _tried(source: Source, path: Path, *, online: bool) -> list[str]:
     """Build what `serve` would; whom it could not reach, if that is asked. Raises `Unbuildable`."""
     with buildable():
         server_context(source.settings.listen.tls)
     async with Fetch() as fetch:
         made = generation.build(source, _idle(fetch), None)
-        return await _unreachable(made, fetch) if online else []
+        return await unreachable(made, fetch, path) if online else []
 
 
 def _idle(fetch: Fetch) -> Lasting:
@@ -118,52 +112,3 @@ def _idle(fetch: Fetch) -> Lasting:
 
 def _never(_: object) -> None:
     raise AssertionError("nobody calls, so nothing is to be found out for anybody")
-
-
-async def _unreachable(made: Generation, fetch: Fetch) -> list[str]:
-    """All providers and backends are asked at once, or nearly so; what is wrong is said in their order."""
-    gate = asyncio.Semaphore(_AT_ONCE)
-
-    async def asked(question: Coroutine[Any, Any, list[str]]) -> list[str]:
-        async with gate:
-            return await question
-
-    questions = [
-        *(_provider(issuer.jwks_uri or issuer.issuer, keys) for issuer, keys in made.identities.key_sets.items()),
-        *(_directory(one) for one in made.identities.directories.values()),
-        *(_introspection(one) for one in made.identities.introspectors.values()),
-        *(_backend(fetch, pool, backend) for pool in made.pools for backend in pool.backends),
-    ]
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(asked(question)) for question in questions]
-    return [failure for task in tasks for failure in task.result()]
-
-
-async def _provider(source: str, keys: KeySet) -> list[str]:
-    await keys.refresh()
-    return [] if keys.ready else [f"identity provider {keys.name}: its signing keys cannot be had from {source}"]
-
-
-async def _directory(directory: LdapDirectory) -> list[str]:
-    why = await directory.look()
-    directory.close()
-    return [f"identity provider {directory.name}: it cannot be asked: {why}"] if why else []
-
-
-async def _introspection(introspector: Introspector) -> list[str]:
-    why = await introspector.try_out()
-    return [f"identity provider {introspector.name}: it cannot be asked about tokens: {why}"] if why else []
-
-
-async def _backend(fetch: Fetch, pool: Pool, backend: Backend) -> list[str]:
-    seen = await ask(fetch, pool.settings, backend)
-    return [f"pool {pool.name}: backend {backend.name}: {text}" for text in _lacks(pool, seen)]
-
-
-def _lacks(pool: Pool, seen: Readiness) -> Iterator[str]:
-    """What keeps calls away; a server that serves some models is not blamed for the others twice."""
-    if not seen.serving:
-        yield f"{ready_path(pool.settings)}: {seen.server.why}"
-    for name, model in seen.models.items():
-        if not model.ready:
-            yield f"model {name}: {model.why}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import re
 import subprocess
 import sys
 import time
@@ -44,9 +45,10 @@ async def said(gateway: Gateway, capsys: pytest.CaptureFixture[str]) -> list[str
     """What `check --online` has to say of the backends."""
     args = argparse.Namespace(config=gateway.config_file, root=None, online=True)
     assert await asyncio.to_thread(check.run, args) == 2  # the provider is away
-    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith(("pool ", "identity provider "))]
-    assert lines[0].startswith("identity provider corp: its signing keys cannot be had from http://127.0.0.1:")
-    return lines[1:]
+    place = f"{gateway.config_file}:"
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith(("pool ", place))]
+    assert ": identity provider corp: its signing keys cannot be had from http://127.0.0.1:" in lines[0]
+    return [line.split(": ", 1)[1] if line.startswith(place) else line for line in lines[1:]]
 
 
 @pytest.mark.parametrize("away", [False, True])
@@ -56,8 +58,32 @@ def test_a_directory_is_asked_as_logins_would(
     directory = slapd.config(**({"servers": [f"ldaps://127.0.0.1:{free_port()}"]} if away else {}))
     gateway = site(pool("nim", ["m"], "http://127.0.0.1:9"), directories=[directory])
     assert check.run(argparse.Namespace(config=gateway.config_file, root=None, online=True)) == 2  # others are away
-    said = [line for line in capsys.readouterr().err.splitlines() if "identity provider directory" in line]
-    assert said == (["identity provider directory: it cannot be asked: Connection refused"] if away else [])
+    said = [line for line in capsys.readouterr().err.splitlines() if "provider directory" in line]
+    place = f"{gateway.config_file}:{place_of(gateway, directory['servers'][0])}"
+    told = f"{place}: identity provider directory: {directory['servers'][0]}: Connection refused"
+    assert said == ([told] if away else [])
+
+
+def place_of(gateway: Gateway, item: str) -> str:
+    """Line and column of the list item that is this text."""
+    lines = enumerate(gateway.config_file.read_text().splitlines(), 1)
+    return next(f"{number}:{line.index(item) + 1}" for number, line in lines if line.strip() == f"- {item}")
+
+
+def test_nothing_is_said_beside_the_answer(site: Site, slapd: Slapd) -> None:
+    """Such as lines of the log."""
+    servers = [f"ldaps://127.0.0.1:{free_port()}", slapd.ldaps, f"ldaps://127.0.0.1:{free_port()}"]
+    users = {"base": "ou=peple,dc=example,dc=test"}
+    gateway = site(pool("nim", ["m"], "http://127.0.0.1:9"), directories=[slapd.config(servers=servers, users=users)])
+    done = run("check", "--config", gateway.config_file, "--online")
+    lines = [line.removeprefix(f"{gateway.config_file}:") for line in done.stderr.splitlines()]
+    assert done.returncode == 2
+    assert [re.sub(r"^[0-9]+:[0-9]+: ", "", line)[:30] for line in lines] == [
+        "identity provider corp: its si",
+        *["identity provider directory: l"] * 3,
+        "pool nim: backend 127.0.0.1:9:",
+    ]
+    assert lines[2].endswith("was answered with 32 noSuchObject; is users.base spelt as in the directory?")
 
 
 @pytest.mark.parametrize("command", ["check", "serve"])

@@ -40,7 +40,7 @@ UNKNOWN_USER: Final = "525"
 _CODE = re.compile(r"\bdata ([0-9a-fA-F]{1,8})\b")
 
 #: Errors in the control of the password policy: passwordExpired, accountLocked, changeAfterReset.
-POLICY_REFUSES: Final = frozenset({0, 1, 2})
+POLICY_REFUSES: Final = {0: "the password has expired", 1: "it is locked", 2: "its password has to be changed first"}
 
 
 def refused(entry: Entry, now: float, *, asked_bind: bool) -> str:
@@ -77,7 +77,7 @@ def refused_at_bind(answer: BindAnswer) -> str:
     if (code := _ad_code(answer)) in REFUSING:
         return f"refused by the directory, code {code}"
     error = _policy_error(answer.policy)
-    return "refused by the password policy" if error in POLICY_REFUSES else ""
+    return f"refused by the password policy: {POLICY_REFUSES[error]}" if error in POLICY_REFUSES else ""
 
 
 def unknown_at_bind(answer: BindAnswer) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
+from gateway.identity.ldap import accounts
 from gateway.identity.ldap.line import Address, ServerFailed, address
 from gateway.identity.ldap.session import NO_JUDGEMENT, BindAnswer, Session
 from gateway.settings import Ldap
@@ -210,7 +211,9 @@ class Link:
 
 
 def _check_own(answer: BindAnswer) -> None:
-    """Whether the gateway's own account was let in. Raises `ServerFailed`."""
+    """Whether the gateway's own account was let in, and may be used. Raises `ServerFailed`."""
+    if answer.good and (why := accounts.refused_at_bind(answer)):
+        raise ServerFailed(f"the gateway's own account is {why}", own_account=True)
     if not answer.good:
         raise ServerFailed(
             f"the bind of the gateway's own account was answered with {answer.code} {answer.description}",

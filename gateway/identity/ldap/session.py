@@ -108,6 +108,15 @@ class Found:
     references: tuple[str, ...] = ()
 
 
+class SearchRefused(ServerFailed):
+    """A search that was answered with something else than its end. `base`: where it was made, "" for a single entry."""
+
+    def __init__(self, base: str, code: int, description: str) -> None:
+        where = f" under '{base}'" if base else ""
+        super().__init__(f"a search{where} was answered with {code} {description}")
+        self.code = code
+
+
 class Session:
     """One connection. Everything asked on it must be answered by `until` (`time.monotonic()`), the first search, and
     all before it, by `first_by`: a server that finds people at all may take its time."""
@@ -181,7 +190,7 @@ class Session:
             if result["result"] == NO_SUCH_OBJECT and scope == "BASE":
                 return Found((), more=False)
             if result["result"] not in {SUCCESS, SIZE_LIMIT_EXCEEDED}:
-                raise ServerFailed(f"a search was answered with {result['result']} {result['description']}")
+                raise SearchRefused(base if scope != "BASE" else "", result["result"], str(result["description"]))
             cookie = _cookie(result)
             more = bool(cookie) or result["result"] == SIZE_LIMIT_EXCEEDED
             if len(entries) >= limit or not cookie:

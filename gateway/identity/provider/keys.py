@@ -87,6 +87,11 @@ class KeySet:
         return self.seconds_left() > 0
 
     @property
+    def reason(self) -> str:
+        """Why the last fetch failed, "" if it did not."""
+        return self._reason
+
+    @property
     def failing(self) -> bool:
         """True while the last fetch failed, so that an unknown key may be a new one."""
         return self._failures > 0
