@@ -191,7 +191,7 @@ class LdapCache:
 class Ldap:
     """One directory, reached by any of `servers` (the first that answers). `timeout` bounds a whole login.
 
-    `connections`: logins and look-ups under way at once, each in a thread.
+    `connections`: logins under way at once, each in a thread, and as many look-ups.
     """
 
     name: Name

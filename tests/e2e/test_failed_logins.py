@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from tests.parts.client import Answer
 from tests.parts.gateway import Config, Gateway, allow, pool
 from tests.parts.process import free_port, wait_until
 from tests.parts.samba import Samba
-from tests.parts.slapd import Slapd
+from tests.parts.slapd import PEOPLE, Slapd, entry, person
 from tests.parts.stub import Stub
 
 HERE, THERE = "203.0.113.7", "2001:db8:0:7::7"
@@ -90,6 +92,24 @@ def test_an_address_that_tries_many_names_waits_with_every_new_one_and_others_do
     assert log_in(gateway, "bob", slapd.passwords["bob"], THERE).status == 200
     assert log_in(gateway, "alice", right, HERE).status == 200
     assert gateway.metric("gateway_auth_throttled_total", provider="directory", scope="address") == 6
+
+
+def test_an_account_that_a_filter_finds_by_several_names_is_one_for_a_guesser(
+    tmp_path: Path, certificates: Paths, start: Start
+) -> None:
+    """Three tries, not three by each name: no further password reaches the directory, which would lock the account."""
+    slapd = Slapd(tmp_path, certificates)
+    try:
+        names, right = ["erin", "erin@example.test", "4711"], secrets.token_urlsafe(12)
+        more = {"cn": "Erin", "sn": "E", "uid": names[0], "mail": names[1], "employeeNumber": names[2]}
+        slapd.add(entry(person("erin"), "inetOrgPerson", **more, userPassword=right))
+        wanted = "(|(uid={username})(mail={username})(employeeNumber={username}))"
+        gateway = start(slapd.config(users={"base": PEOPLE, "filter": wanted, "subject": "uid"}))
+        statuses = [log_in(gateway, names[n % 3], f"guess {n}", HERE).status for n in range(6)]
+        assert statuses == [401] * 3 + [429] * 3
+        assert gateway.metric("gateway_auth_failures_total", provider="directory") == 3
+    finally:
+        slapd.stop()
 
 
 def test_a_reload_forgives_nobody(slapd: Slapd, start: Start) -> None:

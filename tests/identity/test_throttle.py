@@ -68,6 +68,59 @@ class Door:
         return asked
 
 
+# -- one account under several names
+
+
+def guess_as(door: Door, name: str, entry: str, peer: str) -> bool:
+    """Try with a bad password and a name that leads to this entry; whether a password was sent."""
+    door.logins.admit(name, peer)
+    try:
+        door.logins.found(entry, peer)
+    except LoginThrottled:
+        door.logins.unanswered(name, peer)
+        return False
+    door.logins.failed(name, peer, entry)
+    return True
+
+
+def test_an_account_is_one_under_all_the_names_that_lead_to_it() -> None:
+    """A filter may take uid, mail and number; each name alone has its free tries left."""
+    door = Door()
+    names = ["alice", "alice@example.test", "4711"]
+    assert [guess_as(door, name, "uid=alice,dc=test", HERE) for name in names * 2] == [True] * 3 + [False] * 3
+    assert door.refusals == {("corp", "pair"): 3}
+    assert door.failures == {"corp": 3}
+    assert guess_as(door, "bob", "uid=bob,dc=test", HERE)
+    assert not door.wait("alice", THERE)
+
+
+def test_many_addresses_together_get_no_more_tries_with_more_names() -> None:
+    door = Door()
+    sent = sum(guess_as(door, f"name-{n % 5}", "uid=alice,dc=test", f"192.0.2.{n}") for n in range(40))
+    assert sent == ACCOUNT.free
+
+
+def test_a_good_login_under_one_name_clears_what_failed_under_another_at_that_place() -> None:
+    door, entry = Door(), "uid=alice,dc=test"
+    for name in ("alice", "4711", "4711"):
+        assert guess_as(door, name, entry, HERE)
+    assert not guess_as(door, "a@example.test", entry, HERE)
+    door.clock.at += 1
+    door.logins.admit("a@example.test", HERE)
+    door.logins.found(entry, HERE)
+    door.logins.succeeded("a@example.test", HERE, entry)
+    assert guess_as(door, "alice", entry, HERE)
+
+
+def test_an_entry_that_is_looked_at_is_free_again_when_nobody_answered() -> None:
+    door, entry = Door(), "uid=alice,dc=test"
+    for _ in range(20):
+        door.logins.admit("alice", HERE)
+        door.logins.found(entry, HERE)
+        door.logins.unanswered("alice", HERE, entry)
+    assert door.throttle.entries == 0
+
+
 # -- one account from one address
 
 

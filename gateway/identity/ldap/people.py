@@ -83,17 +83,19 @@ class People:
         more = UPN_ATTRIBUTES if self._template and self._upn else ()
         self._attributes = tuple(dict.fromkeys((settings.users.subject, *accounts.ATTRIBUTES, *groups, *more)))
 
-    def log_in(self, link: Link, name: str, password: str) -> Person | Refused:
-        """Whose name and password these are. Raises `ServerFailed` where the directory does not say."""
+    def log_in(self, link: Link, name: str, password: str, found: Callable[[str], None]) -> Person | Refused:
+        """Whose name and password these are. `found` is told whose name it is before the password is sent, where that
+        is searched for. Raises `ServerFailed` where the directory does not say, and what `found` raises."""
         if self._template:
             return self._log_in_by_template(link, name, password)
-        with link.own(lambda session: self._find(session, self._filter.fill(username=name))) as (session, found):
-            person = _one(found)
+        with link.own(lambda session: self._find(session, self._filter.fill(username=name))) as (session, answer):
+            person = _one(answer)
             if isinstance(person, Refused):
                 return person
             subject = self._judged(person, asked_bind=True)
             if isinstance(subject, Refused):
                 return subject
+            found(person.dn)
             with link.stranger() as own:
                 refused = self._refused_bind(own.bind(person.dn, password), known=True)
             return refused or Person(subject, self._groups(session, person, subject))

@@ -3,7 +3,8 @@
 Three counts, each with a pace of its own: the account as tried from one address (soon and firmly), the account from
 anywhere (late and mildly, because whoever slows it down slows its owner down too), the address (by how many accounts
 failed from it). An account that logged in from an address before answers to the first of them only when it comes from
-there. No attempt that is refused here reaches a directory. Everything is in memory and outlives a reload.
+there. An account counts by the name that was typed and, once the directory has found it, by its entry, which may have
+several names. No password that is refused here reaches a directory. Everything is in memory and outlives a reload.
 Knows: names, addresses, a clock that is passed in. Must not know: directories, passwords, HTTP.
 """
 
@@ -13,7 +14,7 @@ import secrets
 import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from hashlib import blake2b
 from ipaddress import IPv6Address, ip_address
@@ -50,8 +51,11 @@ ADDRESS = Pace(free=20, longest=LONGEST, forgotten=60.0, room=200)
 
 @dataclass(frozen=True, slots=True)
 class _Keys:
+    """`of_entry`: of the entry that a name led to; the address was asked when the name was."""
+
     account: bytes
     address: bytes
+    of_entry: bool = False
 
     @property
     def pair(self) -> bytes:
@@ -95,7 +99,38 @@ class Throttle:
         return Logins(self, provider)
 
     def admit(self, provider: str, account: str, peer: str) -> None:
-        keys, now = self._keys(provider, account, peer), self._now()
+        self._admit(provider, self._keys(provider, account, peer))
+
+    def found(self, provider: str, entry: str, peer: str) -> None:
+        self._admit(provider, self._entry(provider, entry, peer))
+
+    def failed(self, provider: str, account: str, peer: str, entry: str) -> None:
+        named, now = self._keys(provider, account, peer), self._now()
+        self._count_failed(provider)
+        if not self._pairs.failures(named.pair, now):
+            self._addresses.add(named.address, now)
+        for keys in self._tried(provider, named, peer, entry):
+            self._pairs.add(keys.pair, now)
+            self._accounts.add(keys.account, now)
+            self._end(keys, now)
+
+    def succeeded(self, provider: str, account: str, peer: str, entry: str) -> None:
+        named, now = self._keys(provider, account, peer), self._now()
+        for keys in self._tried(provider, named, peer, entry):
+            if failures := self._pairs.failures(keys.pair, now):
+                self._pairs.take(keys.pair, failures, now)
+                self._accounts.take(keys.account, ceil(failures), now)
+                if keys is named:
+                    self._addresses.take(keys.address, 1, now)
+            self._know(keys.pair, now)
+            self._end(keys, now)
+
+    def unanswered(self, provider: str, account: str, peer: str, entry: str) -> None:
+        for keys in self._tried(provider, self._keys(provider, account, peer), peer, entry):
+            self._end(keys, self._now())
+
+    def _admit(self, provider: str, keys: _Keys) -> None:
+        now = self._now()
         scope, wait = max(self._waits(keys, now), key=lambda one: one[1])
         if wait > 0:
             self._count_throttled(provider, scope.value)
@@ -105,36 +140,22 @@ class Throttle:
         for marks, key in self._all(keys):
             marks.begin(key, now)
 
-    def failed(self, provider: str, account: str, peer: str) -> None:
-        keys, now = self._keys(provider, account, peer), self._now()
-        self._count_failed(provider)
-        if not self._pairs.failures(keys.pair, now):
-            self._addresses.add(keys.address, now)
-        self._pairs.add(keys.pair, now)
-        self._accounts.add(keys.account, now)
-        self._end(keys, now)
-
-    def succeeded(self, provider: str, account: str, peer: str) -> None:
-        keys, now = self._keys(provider, account, peer), self._now()
-        if failures := self._pairs.failures(keys.pair, now):
-            self._pairs.take(keys.pair, failures, now)
-            self._accounts.take(keys.account, ceil(failures), now)
-            self._addresses.take(keys.address, 1, now)
-        self._know(keys.pair, now)
-        self._end(keys, now)
-
-    def unanswered(self, provider: str, account: str, peer: str) -> None:
-        self._end(self._keys(provider, account, peer), self._now())
+    def _tried(self, provider: str, named: _Keys, peer: str, entry: str) -> tuple[_Keys, ...]:
+        return (named, self._entry(provider, entry, peer)) if entry else (named,)
 
     def _waits(self, keys: _Keys, now: float) -> Iterator[tuple[Scope, float]]:
         yield Scope.PAIR, self._pairs.wait(keys.pair, now)
         since = self._known.get(keys.pair)
         if since is None or now - since > KNOWN_FOR:
             yield Scope.ACCOUNT, self._accounts.wait(keys.account, now)
-            yield Scope.ADDRESS, self._addresses.wait(keys.address, now)
+            if not keys.of_entry:
+                yield Scope.ADDRESS, self._addresses.wait(keys.address, now)
 
-    def _all(self, keys: _Keys) -> tuple[tuple[Marks, bytes], ...]:
-        return (self._pairs, keys.pair), (self._accounts, keys.account), (self._addresses, keys.address)
+    def _all(self, keys: _Keys) -> Iterator[tuple[Marks, bytes]]:
+        yield self._pairs, keys.pair
+        yield self._accounts, keys.account
+        if not keys.of_entry:
+            yield self._addresses, keys.address
 
     def _end(self, keys: _Keys, now: float) -> None:
         for marks, key in self._all(keys):
@@ -150,9 +171,14 @@ class Throttle:
         name = f"{provider}\n{folded(account)}".encode("utf-8", "surrogatepass")
         return _Keys(blake2b(name, digest_size=16, key=self._secret).digest(), place(peer))
 
+    def _entry(self, provider: str, entry: str, peer: str) -> _Keys:
+        # No provider has a line feed in its name, so an entry is no account, whatever somebody types.
+        return replace(self._keys(f"{provider}\nentry", entry, peer), of_entry=True)
+
 
 class Logins:
-    """What the code of one directory asks. Each `admit` is followed by exactly one of the other three."""
+    """What the code of one directory asks. Each `admit` is followed by exactly one of the last three, with the entry
+    that was `found` in between, if any."""
 
     __slots__ = ("_provider", "_throttle")
 
@@ -167,17 +193,24 @@ class Logins:
         """
         self._throttle.admit(self._provider, account, peer)
 
-    def failed(self, account: str, peer: str) -> None:
+    def found(self, entry: str, peer: str) -> None:
+        """The directory knows the account as `entry`, by which it is one under all its names.
+
+        Raises `LoginThrottled`; then no password is to be sent, and none of the other three gets the entry.
+        """
+        self._throttle.found(self._provider, entry, peer)
+
+    def failed(self, account: str, peer: str, entry: str = "") -> None:
         """The directory said no: whatever the reason, whether or not there is such an account."""
-        self._throttle.failed(self._provider, account, peer)
+        self._throttle.failed(self._provider, account, peer, entry)
 
-    def succeeded(self, account: str, peer: str) -> None:
+    def succeeded(self, account: str, peer: str, entry: str = "") -> None:
         """The directory said yes."""
-        self._throttle.succeeded(self._provider, account, peer)
+        self._throttle.succeeded(self._provider, account, peer, entry)
 
-    def unanswered(self, account: str, peer: str) -> None:
+    def unanswered(self, account: str, peer: str, entry: str = "") -> None:
         """The directory said nothing, or was not asked after all: nobody is to blame."""
-        self._throttle.unanswered(self._provider, account, peer)
+        self._throttle.unanswered(self._provider, account, peer, entry)
 
 
 # What a directory overlooks in a name (RFC 4518 section 2.2 and Active Directory, which overlooks accents as well):

@@ -29,6 +29,7 @@ class Throttle:
 
     def __init__(self) -> None:
         self.told: list[tuple[str, str, str]] = []
+        self.entries: list[tuple[str, str]] = []
         self.barred: set[str] = set()
 
     def admit(self, account: str, peer: str) -> None:
@@ -36,14 +37,24 @@ class Throttle:
             raise LoginThrottled(retry_after=1)
         self.told.append(("admit", account, peer))
 
-    def failed(self, account: str, peer: str) -> None:
-        self.told.append(("failed", account, peer))
+    def found(self, entry: str, peer: str) -> None:
+        if entry in self.barred:
+            raise LoginThrottled(retry_after=1)
+        self.entries.append(("found", entry))
 
-    def succeeded(self, account: str, peer: str) -> None:
-        self.told.append(("succeeded", account, peer))
+    def failed(self, account: str, peer: str, entry: str) -> None:
+        self._ended("failed", account, peer, entry)
 
-    def unanswered(self, account: str, peer: str) -> None:
-        self.told.append(("unanswered", account, peer))
+    def succeeded(self, account: str, peer: str, entry: str) -> None:
+        self._ended("succeeded", account, peer, entry)
+
+    def unanswered(self, account: str, peer: str, entry: str) -> None:
+        self._ended("unanswered", account, peer, entry)
+
+    def _ended(self, how: str, account: str, peer: str, entry: str) -> None:
+        self.told.append((how, account, peer))
+        if entry:
+            self.entries.append((how, entry))
 
 
 class Directories:

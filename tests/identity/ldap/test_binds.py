@@ -92,7 +92,7 @@ async def test_no_password_stands_in_what_is_remembered_or_waited_for(stub: Ldap
     directory = directories.stubbed(stub)
     await directory.log_in("alice", "alice-secret", PEER)
     await refused(directory, "alice", "not-the-secret")
-    await until(lambda: not directory._flights)
+    await until(lambda: not directory._questions.under_way)
     remembered = f"{directory._good._held} {directory._bad._held} {directory.held('alice', 'alice-secret')}"
     assert "secret" not in remembered
 
@@ -156,7 +156,59 @@ async def test_whoever_is_throttled_is_not_asked_about_but_what_is_remembered_is
     assert directories.counts["directory", "throttled"] == 1
 
 
+async def test_an_account_with_several_names_is_tried_as_often_as_one_with_one(
+    stub: LdapStub, directories: Directories
+) -> None:
+    """The directory is asked whose name it is; then no password is sent for an entry that was tried too often."""
+    stub.on_search = lambda _: [person("alice")]
+    directory = directories.stubbed(stub)
+    for name in ("alice", "alice@example.test", "4711"):
+        await refused(directory, name, "guess")
+    await directory.log_in("alice", "alice-secret", PEER)
+    names = ["found", "failed"] * 3 + ["found", "succeeded"]
+    assert directories.throttle.entries == [(name, ALICE) for name in names]
+    directories.throttle.barred.add(ALICE)
+    directories.throttle.told.clear()
+    with pytest.raises(LoginThrottled) as caught:
+        await directory.log_in("another-name", "alice-secret", PEER)
+    assert (caught.value.status, caught.value.retry_after) == (429, 1)
+    assert directories.throttle.told == [("admit", "another-name", PEER), ("unanswered", "another-name", PEER)]
+    assert directories.counts["directory", "throttled"] == 1
+    assert len(stub.asked_as(ALICE)) == 4
+    assert directory.standing().ready
+
+
+async def test_an_entry_counts_once_where_two_servers_are_asked_about_it(
+    stub: LdapStub, directories: Directories
+) -> None:
+    with LdapStub() as other:
+        directory = directories.stubbed(stub, other)
+        stub.on_bind = lambda bind: Answer(52) if bind.dn == ALICE else stub._judge(bind)
+        await refused(directory, "alice", "guess")
+        assert directories.throttle.entries == [("found", ALICE), ("failed", ALICE)]
+
+
 # Room.
+
+
+@pytest.mark.parametrize("limit", ["threads", "waiting"])
+async def test_a_flood_of_logins_leaves_callers_alone_who_are_identified_already(
+    stub: LdapStub, directories: Directories, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their groups are looked up in places that no login takes."""
+    if limit == "waiting":
+        monkeypatch.setattr("gateway.identity.ldap.questions.WAITING_LIMIT", 5)
+    stub.silent = {"bind"}
+    directory = directories.stubbed(stub, connections=1, timeout=20.0, bind=None)
+    flood = [asyncio.create_task(directory.log_in("alice", f"guess-{n}", PEER)) for n in range(8)]
+    await until(lambda: sum(task.done() for task in flood) == 3)
+    await until(lambda: len(stub.asked_as(ALICE)) == 1)
+    for name in ("bob", "carol", "dora"):
+        await directory.groups_of(name)
+    assert await directory.look() == ""
+    stub.silent = set()
+    stub.drop()
+    assert await asyncio.gather(*flood, return_exceptions=True)
 
 
 async def test_more_logins_than_there_is_room_for_are_turned_away_at_once(
@@ -178,14 +230,14 @@ async def test_more_logins_than_there_is_room_for_are_turned_away_at_once(
 async def test_those_who_wait_are_bounded_although_all_show_the_same_pair(
     stub: LdapStub, directories: Directories, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.identity.ldap.directory.WAITING_LIMIT", 3)
+    monkeypatch.setattr("gateway.identity.ldap.questions.WAITING_LIMIT", 3)
     stub.silent = {"bind"}
     directory = directories.stubbed(stub, timeout=0.5)
     tasks = [asyncio.create_task(directory.log_in("alice", "alice-secret", PEER)) for _ in range(4)]
     await until(lambda: any(task.done() for task in tasks))
     assert "too many wait" in str(getattr(tasks[3].exception(), "detail", ""))
     await asyncio.gather(*tasks, return_exceptions=True)
-    assert directory._waiting == 0
+    assert directory._questions.waiting == 0
 
 
 async def test_whoever_leaves_while_waiting_takes_nobody_along(stub: LdapStub, directories: Directories) -> None:
@@ -199,7 +251,7 @@ async def test_whoever_leaves_while_waiting_takes_nobody_along(stub: LdapStub, d
     stub.silent = set()
     stub.drop()  # asked again on a new connection
     assert (await staying).subject == "alice"
-    assert directory._waiting == 0
+    assert directory._questions.waiting == 0
     assert len(stub.asked_as(ALICE)) == 1
 
 
