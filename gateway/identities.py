@@ -61,6 +61,7 @@ class Identities:
         """What has to run beside the calls, by name; the same name is the same part, across reloads."""
         return {
             **{f"keys {keys.name} {id(keys)}": keys.run for keys in self.key_sets.values()},
+            **{f"introspection {one.name} {id(one)}": one.run for one in self.introspectors.values()},
             **{f"directory {one.name} {id(one)}": one.run for one in self.directories.values()},
         }
 

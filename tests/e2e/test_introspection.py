@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from gateway.identity.provider.introspection import NOBODYS
 from tests.conftest import StartGateway
 from tests.identity.signers import ec_signer
 from tests.parts.client import Answer
@@ -18,6 +19,9 @@ from tests.parts.openid import OpenIdProvider
 from tests.parts.process import wait_until
 from tests.parts.scripts import Script, sized
 from tests.parts.stub import Request, Stub
+
+# Seconds within which what goes on beside calls is seen.
+LIVE = 10
 
 CHAT = {"model": "m", "messages": []}
 RULES = [
@@ -108,7 +112,9 @@ def test_a_gateway_that_its_provider_does_not_take_says_so_and_blames_no_caller(
     answer = chat(gateway, openid.service_token("opaque"))
     assert (answer.status, answer["retry-after"]) == (503, "5")
     assert answer.json()["error"]["code"] == "identity_unavailable"
-    lines = [json.loads(line) for line in gateway.process.stderr.read_text().splitlines() if "introspection" in line]
+    log = gateway.process.stderr
+    wait_until(lambda: "introspection" in log.read_text(), LIVE, "the look that tells")
+    lines = [json.loads(line) for line in log.read_text().splitlines() if "introspection" in line]
     assert [line["level"].lower() for line in lines] == ["error"]
     assert "does not accept this client" in lines[0]["event"]
     assert "not the secret" not in gateway.process.stderr.read_text()
@@ -124,7 +130,7 @@ def test_a_provider_that_is_away_is_503_and_is_back_at_once(
     assert chat(gateway, known).status == 200
     provider.stop()
     assert chat(gateway, other).status == 503
-    assert gateway.metric("gateway_identity_outage_seconds", provider="corp") > 0
+    wait_until(lambda: gateway.metric("gateway_identity_outage_seconds", provider="corp") > 0, LIVE, "the outage told")
     assert gateway.metric("gateway_identity_outage_bound_seconds", provider="corp") == 2
     wait_until(lambda: chat(gateway, known).status == 503, 10, "the memory of a good token ending")
     again = OpenIdProvider(tmp_path, port=provider.port)
@@ -161,16 +167,21 @@ ODD: dict[str, Script] = {
 
 
 def test_an_odd_answer_is_never_a_pass_and_never_a_401(start_gateway: StartGateway, stub: Stub, tmp_path: Path) -> None:
-    """And a good one is a pass, whatever came before it: while it fails, it is asked all the same."""
+    """And a good one is a pass, whatever came before it. Those who choose odd tokens take nobody else's place."""
     good = {"active": True, "aud": "nim-gateway", "sub": "alice", "groups": ["services"]}
-    answers = {**ODD, "good": sized(json.dumps(good).encode())}
+    none = {NOBODYS.replace("_", " "): sized(b'{"active":false}')}
+    answers = {**ODD, "refused": sized(b"", 403), "good": sized(json.dumps(good).encode())}
 
     def answer(request: Request) -> Script:
-        return answers[request.body.decode().split("&")[0].removeprefix("token=").replace("_", " ")]
+        return {**answers, **none}[request.body.decode().split("&")[0].removeprefix("token=").replace("_", " ")]
 
     with Stub(answer) as odd:
         entry = asking(tmp_path, "corp", "s", asking={"endpoint": f"{odd.url}/introspect"})
         gateway = start_gateway([pool("stub", ["m"], stub.url)], RULES, issuers=[entry])
         seen = {name: chat(gateway, name.replace(" ", "_")).status for name in answers}
-    assert seen == {**dict.fromkeys(ODD, 503), "good": 200}
-    assert [request.method for request in odd.requests] == ["POST"] * len(answers)
+        log = gateway.process.stderr
+        wait_until(lambda: "identity.introspection.odd" in log.read_text(), LIVE, "the odd answers being told of")
+        assert gateway.metric("gateway_identity_ready", provider="corp") == 1
+    assert seen == {**dict.fromkeys(answers, 503), "good": 200}
+    assert {request.method for request in odd.requests} == {"POST"}
+    assert "identity.introspection.failed" not in log.read_text()

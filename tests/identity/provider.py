@@ -20,7 +20,8 @@ INTROSPECTION = "/introspect"
 class Provider:
     """`keys` is what it publishes; `fail` names one of `FAILURES` for the key set; `hits` counts requests by path.
 
-    `active` is what it tells of tokens that are active; `odd` what it answers instead, to whoever asks about any.
+    `active` is what it tells of tokens that are active; `odd` what it answers instead, to whoever asks about any, and
+    those it `refuses` to be asked about.
     """
 
     def __init__(self, *keys: object) -> None:
@@ -29,6 +30,7 @@ class Provider:
         self.discovery: dict[str, Any] = {}
         self.active: dict[str, dict[str, Any]] = {}
         self.odd: Answer | None = None
+        self.refuses: Callable[[str], bool] = lambda _: False
         self.asked: list[dict[str, str]] = []
         self.hits: Counter[str] = Counter()
         self.port = 0
@@ -91,6 +93,8 @@ class Provider:
         if self.odd is not None:
             answer = self.odd()
             return answer if isinstance(answer, web.StreamResponse) else await answer
+        if self.refuses(form["token"]):
+            return web.json_response({"error": "invalid_client"}, status=403)
         told = self.active.get(form["token"])
         return web.json_response({"active": False} if told is None else {"active": True} | told)
 

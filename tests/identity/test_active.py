@@ -25,7 +25,7 @@ from gateway.identity.refused import BadToken, Result
 from gateway.identity.tokens.active import ActiveBearer, Refusals
 from gateway.identity.tokens.identity import BearerIdentity
 from gateway.settings import Claims, Introspection, OidcIssuer
-from tests.identity.conftest import EPOCH, Bench, bearing, call_with, until
+from tests.identity.conftest import EPOCH, Bench, Start, bearing, call_with, until
 from tests.identity.proofs import HOST, KEYS, Prover, thumb
 from tests.identity.provider import ANSWERS
 from tests.identity.signers import Json, rsa_signer
@@ -37,11 +37,13 @@ class Asking(Bench):
     """A bench whose provider is asked about tokens."""
 
     tasks: set[asyncio.Task[None]]
+    asked: Introspector
 
     async def ask(self, how: str = "introspect", *, patience: float = 4.0, **asking: Any) -> None:
         self.rebuild(verify=how, introspection=replace(Introspection("gateway", client_secret="s3"), **asking))
         await self.keys.refresh()
         asked = Introspector(self.settings, None, self.fetch, self.spawn, self.steady, patience=patience)
+        self.asked = asked
         signed = self.issuer if how == "both" else None
         self.active = ActiveBearer(self.settings, asked, self.wall, self.steady, signed=signed)
         opaque = self.active if how == "introspect" else None
@@ -402,7 +404,7 @@ async def test_calls_beyond_the_bound_are_told_to_come_back(asking: Asking, monk
     assert "too many calls wait" in await unavailable(asking)
     assert {type(one) for one in await waiting} == {IdentityUnavailable}
     monkeypatch.setattr("gateway.identity.provider.introspection.TOKENS_LIMIT", 0)
-    assert "no complete answer" in await unavailable(asking)
+    assert "too many tokens" in await unavailable(asking)
 
 
 # Outages.
@@ -422,6 +424,7 @@ async def test_an_outage_is_503_and_remembered_for_nobody(asking: Asking, name: 
     assert asking.counts == {("corp", "unavailable"): 1}
     if name == "refused":
         await asking.provider.start()
+        asking.steady.at += 1
     asking.provider.odd = None
     assert (await asking.identify(OPAQUE)).subject == "alice"
 
@@ -445,8 +448,8 @@ async def test_a_provider_that_hangs_costs_a_call_the_limit_and_no_more(asking: 
 async def test_while_it_fails_one_question_at_a_time_finds_out_whether_it_is_back(asking: Asking) -> None:
     asking.says()
     asking.provider.odd = ANSWERS["500"]
-    for n in range(3):
-        await unavailable(asking, f"token-{n}")
+    for _ in range(2):
+        assert await asking.asked.try_out()
     gate = asyncio.Event()
 
     async def slow() -> web.Response:
@@ -455,11 +458,11 @@ async def test_while_it_fails_one_question_at_a_time_finds_out_whether_it_is_bac
 
     asking.provider.odd = slow
     probing = asyncio.create_task(asking.identify("token-3"))
-    await until(lambda: asking.questions == 4)
+    await until(lambda: asking.questions == 3)
     await unavailable(asking, "token-4")
     gate.set()
     await probing
-    assert asking.questions == 4
+    assert asking.questions == 3
     await asking.identify("token-4")
 
 
@@ -470,6 +473,7 @@ async def test_a_provider_that_does_not_take_the_gateway_is_complained_of_loudly
     asking.provider.odd = lambda: web.json_response({"error": "invalid_client"}, status=401)
     for n in range(2):
         await unavailable(asking, f"secret-token-{n}")
+        assert await asking.asked.try_out()
     (record,) = [one for one in caplog.records if one.levelno >= logging.WARNING]
     assert record.levelno == logging.ERROR
     assert "does not accept this client" in record.getMessage()
@@ -477,10 +481,67 @@ async def test_a_provider_that_does_not_take_the_gateway_is_complained_of_loudly
     assert "s3" not in caplog.text
 
 
+async def test_tokens_that_get_odd_answers_are_no_outage_for_others(
+    asking: Asking, start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever chooses tokens chooses which answers those get; a refusal of the gateway's client may be one of them."""
+    monkeypatch.setattr("gateway.identity.provider.introspection.PAUSE", 0.01)
+    start(asking.asked.run())
+    asking.provider.refuses = lambda token: token.startswith("../")
+    looked = asking.provider.hits["discovery"] + 1
+    for n in range(20):
+        await unavailable(asking, f"../../etc/passwd{n}")
+    assert (await asking.identify(asking.says())).subject == "alice"
+    await until(lambda: "identity.introspection.odd" in caplog.text)
+    assert asking.active.standing().ready
+    assert asking.active.standing().outage == 0
+    assert asking.provider.hits["discovery"] == looked
+    assert [one.levelno for one in caplog.records if "introspection" in one.getMessage()] == [logging.WARNING]
+
+
+async def test_a_provider_that_was_away_is_found_back_though_nobody_asks(
+    asking: Asking, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.identity.provider.introspection.PAUSE", 0.01)
+    start(asking.asked.run())
+    asking.provider.odd = ANSWERS["500"]
+    await unavailable(asking)
+    await until(lambda: not asking.active.standing().ready)
+    asking.provider.odd = None
+    await until(lambda: asking.active.standing().ready)
+    asked = asking.questions
+    assert (await asking.identify(asking.says())).subject == "alice"
+    assert asking.questions == asked + 1
+
+
+async def test_tokens_that_are_answered_slowly_keep_nobody_from_seeing_that_the_provider_is_there(
+    asking: Asking,
+) -> None:
+    """Those take all places for questions; looking needs none."""
+    await asking.ask(patience=0.5)
+    asking.provider.fail = "hang"
+    waiting = asyncio.gather(*(unavailable(asking, f"slow-{n}") for n in range(AT_ONCE * 2)))
+    await until(lambda: asking.questions == AT_ONCE)
+    asking.provider.fail = ""
+    assert await asking.asked.try_out() == ""
+    await waiting
+
+
+async def test_where_to_ask_is_asked_for_by_one_of_many_and_not_again_at_once(asking: Asking) -> None:
+    asking.provider.discovery["issuer"] = "https://evil.test"
+    before = asking.provider.hits["discovery"]
+    await asyncio.gather(*(unavailable(asking, f"token-{n}") for n in range(50)))
+    assert asking.provider.hits["discovery"] == before + 1
+    del asking.provider.discovery["issuer"]
+    asking.steady.at += 1
+    assert (await asking.identify(asking.says())).subject == "alice"
+
+
 async def test_an_endpoint_that_moved_is_found_again(asking: Asking) -> None:
     asking.says()
     asking.provider.discovery["introspection_endpoint"] = asking.provider.issuer + "/gone"
     await unavailable(asking)
+    assert await asking.asked.try_out()
     del asking.provider.discovery["introspection_endpoint"]
     assert (await asking.identify(OPAQUE)).subject == "alice"
     hits = asking.provider.hits["discovery"]
@@ -510,11 +571,13 @@ async def test_how_it_does_is_told(asking: Asking) -> None:
     assert (standing().ready, standing().outage, standing().bound) == (True, 0, 60)
     await asking.identify(OPAQUE)
     await asking.provider.stop()
-    for n in range(3):
+    for ready in (True, False):
         asking.steady.at += 10
-        await unavailable(asking, f"token-{n}")
-    assert (standing().provider, standing().ready, standing().outage) == ("corp", False, 30)
+        assert await asking.asked.try_out()
+        assert standing().ready is ready
+    assert (standing().provider, standing().outage) == ("corp", 20)
     await asking.provider.start()
+    asking.steady.at += 1
     await asking.refused("nobody")
     assert (standing().ready, standing().outage) == (True, 0)
 

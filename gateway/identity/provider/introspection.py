@@ -1,4 +1,5 @@
-"""Asking a provider about tokens (RFC 7662): each token once at a time, however many calls show it.
+"""Asking a provider about tokens (RFC 7662): each token once at a time, however many calls show it; and looking whether
+it can be asked at all, once it told nothing about one of them.
 
 Knows: when to ask, how many at once, what an outage is. Must not know: what claims mean, what is remembered.
 
@@ -12,6 +13,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,10 +33,13 @@ AT_ONCE = 32
 TOKENS_LIMIT = 1024
 CALLS_LIMIT = 1024
 ANSWER_LIMIT = 64 * KIB  # somebody in very many groups
-# Failures in a row from which on only one question at a time finds out whether the provider is back.
-TOLERATED = 3
+# Looks in a row without an answer from which on only one caller at a time waits to see it for themselves.
+TOLERATED = 2
+# Seconds between two looks, and in which nobody asks again where to ask, once that could not be told.
+PAUSE = 1.0
 RETRY_SECONDS = 5
 
+# What is looked with. Callers choose their tokens, and so which answers those get: none of them is an outage.
 NOBODYS = "nim-gateway-asks-whether-it-may-ask"
 
 _log = logging.getLogger(__name__)
@@ -42,10 +47,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What the provider said: `claims` of an active token, None for another. `why`: it said nothing."""
+    """What the provider said: `claims` of an active token, None for another. `why`: it said nothing. `ours`: because it
+    does not take the gateway for a client, which waiting does not mend."""
 
     claims: Claims | None = field(default=None, repr=False)
     why: str = ""
+    ours: bool = False
 
 
 class Introspector:
@@ -78,9 +85,15 @@ class Introspector:
         self._patience = patience
         self._discovery = Discovery(settings, fetch, tls, patience)
         self._endpoint: str | None = None
+        self._finding = asyncio.Lock()
+        self._lost = ""
+        self._lost_until = float("-inf")
         self._places = asyncio.Semaphore(AT_ONCE)
         self._waiting: dict[str, set[asyncio.Future[_Told]]] = {}
         self._calls = 0
+        self._doubt = asyncio.Event()
+        self._odd = ""
+        self._odd_told = ""
         self._failures = 0
         self._reason = ""
         self._answered = steady()
@@ -97,8 +110,25 @@ class Introspector:
 
     async def try_out(self) -> str:
         """Asks about a token that nobody has. Why that told nothing, in a line; empty if all is well."""
-        await self._find_out(NOBODYS)
-        return self._reason
+        told = await self._question(NOBODYS, nullcontext())
+        if told.why:
+            self._failed(told)
+        return told.why
+
+    async def run(self) -> None:
+        """Once a question told nothing, look whether that was the provider or the token, until the provider answers.
+
+        Until cancelled. Never raises for what a provider does.
+        """
+        while True:
+            await self._doubt.wait()
+            self._doubt.clear()
+            if await self.try_out():
+                self._doubt.set()
+            elif self._odd != self._odd_told:
+                self._odd_told = self._odd
+                _log.warning("identity.introspection.odd issuer=%s reason=%r", self.name, self._odd)
+            await asyncio.sleep(PAUSE)
 
     def standing(self) -> Standing:
         """What it vouched for is asked about again after `positive` seconds."""
@@ -137,26 +167,32 @@ class Introspector:
         return IdentityUnavailable(retry_after=RETRY_SECONDS, detail=f"introspection at {self.name}: {why}")
 
     async def _find_out(self, token: str) -> None:
-        """Never raises for what a provider does; whatever happens, nobody is left waiting."""
+        """Whatever happens, nobody is left waiting."""
         told = _Told(why="the question was given up")
         try:
-            async with asyncio.timeout(self._patience), self._places:
-                told = await self._told(token)
-        except TimeoutError:
-            told = self._failed("no complete answer in time", ours=False)
-        except (FetchFailed, Unusable, OddAnswer) as error:
-            told = self._failed(str(error), ours=isinstance(error, OddAnswer) and error.ours)
-        except Exception:  # noqa: BLE001  a fault here would end the gateway for what a provider sent
-            _log.exception("identity.introspection.fault issuer=%s", self.name)
-            told = self._failed("a fault in reading the answer", ours=False)
+            told = await self._question(token, self._places)
         finally:
+            if told.why:
+                self._odd = told.why
+                self._doubt.set()
             for future in tuple(self._waiting.pop(token, ())):
                 _settle(future, told)
 
+    async def _question(self, token: str, place: AbstractAsyncContextManager[object]) -> _Told:
+        """Never raises for what a provider does."""
+        try:
+            async with asyncio.timeout(self._patience), place:
+                return await self._told(token)
+        except TimeoutError:
+            return _Told(why="no complete answer in time")
+        except (FetchFailed, Unusable, OddAnswer) as error:
+            return _Told(why=str(error), ours=isinstance(error, OddAnswer) and error.ours)
+        except Exception:  # noqa: BLE001  a fault here would end the gateway for what a provider sent
+            _log.exception("identity.introspection.fault issuer=%s", self.name)
+            return _Told(why="a fault in reading the answer")
+
     async def _told(self, token: str) -> _Told:
-        if self._endpoint is None:
-            self._endpoint = await self._discovery.address("introspection_endpoint", self.asking.endpoint)
-        request = introspection(self._client, self._endpoint, token)
+        request = introspection(self._client, await self._place(), token)
         answer = await self._fetch.post(
             request.url, request.body, timeout=self._patience, limit=ANSWER_LIMIT, fields=request.fields, tls=self._tls
         )
@@ -166,15 +202,31 @@ class Introspector:
         self._failures, self._reason, self._answered = 0, "", self._steady()
         return _Told(claims)
 
-    def _failed(self, reason: str, *, ours: bool) -> _Told:
-        """`ours`: the provider does not take the gateway for a client, which waiting does not mend."""
-        if reason != self._reason:
-            level = logging.ERROR if ours else logging.WARNING
-            _log.log(level, "identity.introspection.failed issuer=%s reason=%r", self.name, reason)
+    async def _place(self) -> str:
+        """Where to ask; one question at a time finds that out. Raises `Unusable` or `FetchFailed`."""
+        async with self._finding:
+            if self._endpoint is None:
+                if self._steady() < self._lost_until:
+                    raise Unusable(self._lost)
+                self._lost = "no complete answer in time"
+                try:
+                    self._endpoint = await self._discovery.address("introspection_endpoint", self.asking.endpoint)
+                except (FetchFailed, Unusable) as error:
+                    self._lost = str(error)
+                    raise
+                finally:
+                    if self._endpoint is None:
+                        self._lost_until = self._steady() + PAUSE
+            return self._endpoint
+
+    def _failed(self, told: _Told) -> None:
+        """It could not even be asked about a token that nobody has."""
+        if told.why != self._reason:
+            level = logging.ERROR if told.ours else logging.WARNING
+            _log.log(level, "identity.introspection.failed issuer=%s reason=%r", self.name, told.why)
         self._failures += 1
-        self._reason = reason
-        self._endpoint = None
-        return _Told(why=reason)
+        self._reason = told.why
+        self._endpoint = None  # it may have moved
 
 
 def _settle(future: asyncio.Future[_Told], told: _Told) -> None:
