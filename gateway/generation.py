@@ -87,7 +87,7 @@ def _read(path: Path, root: Path | None) -> tuple[config.Loaded, tuple[Rule, ...
         loaded = config.load(path, root)
     except Mistakes as error:
         # The only folder a configuration depends on is that of the policies: what is wrong there is said along with it.
-        folders = [file for file in error.files if file.is_dir()]
+        folders = [file for file in error.files if file.is_dir() and file != path.absolute()]
         raise Mistakes((*error.mistakes, *chain.from_iterable(map(_policy_mistakes, folders))), error.files) from None
     settings, found = loaded.settings, list[Mistake]()
     providers = identities.names(settings)

@@ -68,7 +68,9 @@ def read_bytes(path: Path) -> bytes:
     """What stands in the file, one byte more than `read` takes at most. Raises `Mistakes` when it cannot be read."""
     try:
         if path.exists() and not path.is_file():
-            raise Mistakes([Mistake(str(path), 1, 1, "not a file")])  # opening a pipe would wait for its other end
+            # Opening a pipe would wait for its other end.
+            what = "is a folder; name a file" if path.is_dir() else "not a file"
+            raise Mistakes([Mistake(str(path), 1, 1, what)])
         with path.open("rb") as file:
             return file.read(LARGEST + 1)
     except OSError as error:

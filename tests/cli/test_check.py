@@ -217,6 +217,12 @@ def test_help_says_which_configuration_is_read_when_none_is_named(command: str) 
     assert "(default: config/gateway.yaml)" in " ".join(run(command, "--help").stdout.split())
 
 
+def test_a_folder_in_the_place_of_the_configuration_is_one_mistake(tmp_path: Path) -> None:
+    (tmp_path / "gateway.yaml").write_text("listen: {}\n")
+    done = run("check", "--config", tmp_path)
+    assert (done.returncode, done.stderr) == (2, f"{tmp_path}:1:1: is a folder; name a file\n1 mistake\n")
+
+
 async def test_a_provider_that_cannot_be_asked_about_tokens_is_told_with_the_reason(
     site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -131,7 +131,7 @@ def test_paths_begin_at_the_working_directory_unless_a_root_is_given(
 
 def test_a_file_that_is_not_there_is_a_mistake_like_any_other(root: Path) -> None:
     assert refused(root / "other.yaml") == ["1:1: cannot be read: No such file or directory"]
-    assert refused(root) == ["1:1: not a file"]
+    assert refused(root) == ["1:1: is a folder; name a file"]
     os.mkfifo(root / "pipe.yaml")  # whose other end nobody opens
     assert refused(root / "pipe.yaml") == ["1:1: not a file"]
 
