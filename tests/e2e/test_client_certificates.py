@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
+import openai
 import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
@@ -94,6 +96,22 @@ def test_a_caller_is_who_the_chosen_name_of_the_certificate_says(made: Made, peo
     assert answer.status == 200, answer.body
     record = gateway.audit_of(answer["x-request-id"])
     assert (record["subject"], record["issuer"]) == (OWNERS[which], "mtls")
+    assert gateway.metric("gateway_authentications_total", provider="mtls", result="ok") == 1
+
+
+def test_the_openai_sdk_shows_a_certificate_once_it_is_told_to_leave_out_its_key(made: Made, people: Authority) -> None:
+    """As docs/identity.md has it."""
+    gateway = made.start("san_uri")
+    context = people.issue(*NAMES).show(gateway.trust)
+
+    def leave_out(request: Any) -> None:
+        request.headers.pop("Authorization", None)
+
+    with (
+        openai.DefaultHttpxClient(verify=context, event_hooks={"request": [leave_out]}) as shown,
+        openai.OpenAI(base_url=f"{gateway.url}/v1", api_key="-", max_retries=0, http_client=shown) as client,
+    ):
+        assert client.chat.completions.with_raw_response.create(model="m", messages=[]).status_code == 200
     assert gateway.metric("gateway_authentications_total", provider="mtls", result="ok") == 1
 
 
