@@ -26,24 +26,22 @@ def public_url(listen: Listen, names: Sequence[str]) -> str:
     return f"https://{_bracketed(host.lower())}{port}"
 
 
-def own_url(listen: Listen, names: Sequence[str]) -> Callable[[str], str | None]:
-    """From the `Host` of a call to the URL of the gateway that it was sent to, without a final slash: always
-    `listen.public_url` where that is set, else the `Host`, on whatever port, if it is one of `names`; None for another.
+def own_urls(listen: Listen, names: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
+    """From the `Host` of a call to the URLs of the gateway that it may have been sent to, without a final slash:
+    `listen.public_url` where that is set, and the `Host`, on whatever port, if it is one of `names`. None for others.
     """
-    if listen.public_url is not None:
-        configured = listen.public_url.rstrip("/")
-        return lambda _: configured
+    configured = () if listen.public_url is None else (listen.public_url.rstrip("/"),)
     known = {_alike(name) for name in names}
 
-    def reached(host: str) -> str | None:
+    def reached(host: str) -> tuple[str, ...]:
         try:
             parts = urlsplit(f"//{host}")
             name, port = parts.hostname or "", parts.port
         except ValueError:
-            return None
+            return configured
         if not _is_named(_alike(name), known):
-            return None
-        return f"https://{_bracketed(name)}" + ("" if port is None else f":{port}")
+            return configured
+        return (*configured, f"https://{_bracketed(name)}" + ("" if port is None else f":{port}"))
 
     return reached
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from gateway import providers, tls
-from gateway.address import own_url, public_url
+from gateway.address import own_urls, public_url
 from gateway.identity.apikeys.apikey import PROVIDER as API_KEYS
 from gateway.identity.apikeys.apikey import ApiKeys
 from gateway.identity.contracts import BrowserLogin, Provider, Standing
@@ -112,7 +112,7 @@ def build(settings: Settings, listed: Listed, around: Around, previous: Identiti
         [*(_supplied(issuer, one, by_name) for issuer, one in vouchers.items()), *([] if own is None else [own])],
         time.time,
         around.count,
-        possession=Possession(Proofs(seen, time.time, own_url(settings.listen, hosts))),
+        possession=Possession(Proofs(seen, time.time, own_urls(settings.listen, hosts))),
         opaque=_opaque(vouchers, by_name),
     )
     asked: list[Identity] = [

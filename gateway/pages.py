@@ -117,7 +117,10 @@ class _PageAnswer(Relay):
 
 
 def _told(value: bytes) -> dict[str, str]:
-    found = orjson.loads(value) if value else {}
+    try:
+        found = orjson.loads(value) if value else {}
+    except orjson.JSONDecodeError:  # a name that is no text: the answer goes on without
+        return {}
     return {name: text for name, text in found.items() if isinstance(text, str)}
 
 

@@ -180,7 +180,7 @@ class ClientConnection(asyncio.Protocol):
         if incoming is not None and not incoming.came.complete:
             incoming.came.leave()
             persist = False
-        if not persist:
+        if not persist or self._last_one:
             self._close_soon(everything_read=incoming is not None and incoming.came.complete and self._refusal is None)
         elif self._queue or self._unread or self._refusal is not None:
             self._advance_soon()  # the path behind this answer first gives back what it holds
@@ -224,6 +224,7 @@ class ClientConnection(asyncio.Protocol):
         """If it was opened with a certificate: close it behind the answer under way, or at once."""
         if self._certificate is not None:
             self._last_one = True
+            self._certificate = self._last = self._last_head = None  # what is read from now on goes without it
             self.close_if_idle()
 
     def end(self, reason: Refusal) -> None:

@@ -80,8 +80,10 @@ class HttpDoor:
         """Handshakes that begin from now on go by `tls`. `other_authorities`: who vouches for clients changed, so that
         connections opened with a certificate have to be opened anew."""
         self.listener.tls = tls
-        for connection in tuple(self.connections) if other_authorities else ():
-            connection.retire_certified()
+        if other_authorities:
+            self.listener.hang_up()
+            for connection in tuple(self.connections):
+                connection.retire_certified()
 
     # -- the connections call these
 

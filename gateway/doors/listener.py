@@ -86,11 +86,15 @@ class Listener:
         return int(self._listening[0].getsockname()[1])
 
     def close(self) -> None:
-        """Listen no more, and end handshakes under way: nothing was asked yet."""
+        """Listen no more, and end handshakes under way."""
         self._stop()
         for listening in self._listening:
             listening.close()
         self._listening.clear()
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """End handshakes under way: nothing was asked yet."""
         for line in self._arriving:
             with suppress(OSError):
                 line.shutdown(socket.SHUT_RDWR)

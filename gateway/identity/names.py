@@ -12,7 +12,7 @@ from gateway.globs import compile_glob
 
 # OpenID Connect Core 1.0 section 2 bounds `sub` to 255 characters; other claims (mail, distinguished names) run longer.
 NAME_LIMIT = 512
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")  # and line ends, and halves of characters
 
 
 def plain(name: str) -> bool:

@@ -69,6 +69,8 @@ class Home:
             session = replace(session, principal=await self._services.renewed(session.principal))
         except BadLogin as refusal:
             return self._gone(request, session, refusal.detail)
+        if self._desk.session(request) is None:  # logged out, or revoked, while the directory was asked
+            return login_page(self._desk, request, _ENDED, 403)
         who = session.principal
         try:
             minted = self._services.mint(replace(who, expires=min(who.expires, session.until)))

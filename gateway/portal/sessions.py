@@ -22,6 +22,7 @@ from gateway.portal.sealing import Clock, Seal, Secrets
 # Seconds. A working day at most, and an hour without a page: who walks away is logged out.
 LONGEST: Final = 8 * 3600.0
 IDLE: Final = 3600.0
+CLOCKS: Final = 5.0  # how far those of replicas may differ
 # Browsers keep 4096 bytes of a cookie, its name and attributes included (RFC 6265 section 6.1).
 COOKIE_LIMIT: Final = 3800
 # What is in a cookie; a change of it is a new purpose, so that nobody reads what another version sealed.
@@ -89,7 +90,9 @@ class Sessions:
         """Never find it again, nor any that this person began before now, wherever copies of the cookies may be."""
         self._drop(session.id)
         now, who = self._now(), _person(session.principal)
-        self._ended[who] = max(now, self._ended.pop(who, now), session.begun)  # replicas' clocks differ
+        # Its own beginning, and whatever began clearly before now: one that began a moment ago may be a fresh one, at a
+        # replica whose clock is behind.
+        self._ended[who] = max(now - CLOCKS, self._ended.pop(who, -math.inf), session.begun)
         while len(self._ended) > ENDED_LIMIT or next(iter(self._ended.values())) <= now - LONGEST:
             self._all_ended = max(self._all_ended, self._ended.popitem(last=False)[1])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -208,3 +209,28 @@ def test_a_connection_ends_behind_its_answer_once_its_authority_is_withdrawn(
             chat(kept)
         plain.request("GET", "/v1/health/live")
         assert whole(plain.getresponse()).status == 200
+
+
+def test_a_handshake_or_a_request_half_sent_before_an_authority_was_withdrawn_brings_nobody_in(
+    made: Made, people: Authority, tmp_path: Path
+) -> None:
+    ca = tmp_path / "clients-ca.pem"
+    ca.write_bytes(people.file.read_bytes())
+    gateway = made.start("cn", client_ca=str(ca))
+    shows = people.issue(common=("Al the First",))
+    with (
+        socket.create_connection(("localhost", gateway.port), timeout=60) as plain,
+        closing(line(gateway, shows)) as half,
+    ):
+        half.connect()
+        half.sock.sendall(b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n")
+        generation = gateway.metric("gateway_config_generation")
+        wait_until(lambda: gateway.metric("gateway_connections", state="handshake") == 1, 10, "the handshake")
+        ca.write_bytes(Authority(tmp_path, "others").file.read_bytes())
+        wait_until(lambda: gateway.metric("gateway_config_generation") > generation, 10, "the reload")
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            shows.show(gateway.trust).wrap_socket(plain, server_hostname="localhost").recv(1)
+        half.sock.sendall(b"\r\n")
+        answer = http.client.HTTPResponse(half.sock)
+        answer.begin()
+        assert (answer.status, answer.headers["connection"]) == (401, "close")

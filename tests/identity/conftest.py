@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gateway.address import own_url
+from gateway.address import own_urls
 from gateway.call import Call, Channel, Fields, Principal
 from gateway.errors import Unidentified
 from gateway.fetch import Fetch
@@ -30,9 +30,9 @@ EPOCH = 1_900_000_000.0
 
 _TLS = ServerTls(Path("certificate"), Path("key"))
 #: Where the gateway is reached: what its certificate names.
-GATEWAY = own_url(Listen(_TLS), NAMES)
+GATEWAY = own_urls(Listen(_TLS), NAMES)
 #: The same where it is configured.
-CONFIGURED = own_url(Listen(_TLS, public_url="https://ai.example.com/gw"), NAMES)
+CONFIGURED = own_urls(Listen(_TLS, public_url="https://ai.example.com/gw"), NAMES)
 
 
 def call_with(*fields: tuple[bytes, bytes]) -> Call:

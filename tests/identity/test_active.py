@@ -621,3 +621,37 @@ def test_whatever_a_provider_says_is_a_sound_principal_or_refused(said: Json) ->
     assert EPOCH - 60 < found.expires < 2**53
     assert vouched.until <= EPOCH + 60
     assert ("cnf" in said) == (vouched.bound is not None)
+
+
+async def pauses(asking: Asking, monkeypatch: pytest.MonkeyPatch, looks: int) -> list[float]:
+    """Seconds between the looks that follow one question without an answer."""
+    spans: list[float] = []
+    sleep = asyncio.sleep
+
+    async def noted(seconds: float) -> None:
+        spans.append(seconds)
+        if len(spans) == looks:
+            raise asyncio.CancelledError
+        await sleep(0)
+
+    await unavailable(asking)
+    monkeypatch.setattr("gateway.identity.provider.introspection.asyncio.sleep", noted)
+    with pytest.raises(asyncio.CancelledError):
+        await asking.asked.run()
+    monkeypatch.undo()
+    return spans
+
+
+async def test_a_provider_that_is_away_is_looked_for_less_and_less_often(
+    asking: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking.provider.odd = lambda: web.Response(status=500)
+    assert await pauses(asking, monkeypatch, 8) == [1, 1, 2, 4, 8, 16, 30, 30]
+
+
+async def test_a_provider_that_does_not_take_the_gateway_for_a_client_is_asked_seldom(
+    asking: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may lock out a client that fails again and again."""
+    asking.provider.odd = lambda: web.json_response({"error": "invalid_client"}, status=401)
+    assert await pauses(asking, monkeypatch, 3) == [30, 30, 30]

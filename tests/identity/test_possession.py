@@ -190,11 +190,15 @@ async def test_the_scheme_is_read_in_any_case(bench: Bench, prover: Prover) -> N
 
 
 async def test_a_proof_is_for_the_url_that_callers_know_the_gateway_by(bench: Bench, prover: Prover) -> None:
-    """Where `public_url` is set, the caller's `Host` says nothing."""
+    """Where `public_url` is set, it counts whatever `Host` a proxy makes of it; beside it names of the certificate."""
     possession = Possession(Proofs(Seen(bench.steady), bench.wall, CONFIGURED))
     bench.identity = BearerIdentity([bench.issuer], bench.wall, bench.count, possession=possession)
-    for host in (HOST, "ai.example.com", "10.0.0.1:8443"):
+    for host in ("elsewhere.test", "ai.example.com", "evil.example:8443"):
         await refusal(bench, shown(prover.token, prover.proof(htu=f"https://{host}{PATH}"), host=host))
+    for host in (HOST, "10.0.0.1:8443"):
+        named = prover.proof(htu=f"https://{host}{PATH}")
+        assert (await who(bench, shown(prover.token, named, host=host))).subject == "alice"
+    for host in (HOST, "ai.example.com", "elsewhere.test"):
         good = prover.proof(htu=f"https://ai.example.com/gw{PATH}")
         assert (await who(bench, shown(prover.token, good, host=host))).subject == "alice"
 

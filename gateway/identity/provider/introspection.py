@@ -37,6 +37,8 @@ ANSWER_LIMIT = 64 * KIB  # somebody in very many groups
 TOLERATED = 2
 # Seconds between two looks, and in which nobody asks again where to ask, once that could not be told.
 PAUSE = 1.0
+# The most between two looks; a provider that does not take the gateway for a client may lock it out for asking often.
+LONG_PAUSE = 30.0
 RETRY_SECONDS = 5
 
 # What is looked with. Callers choose their tokens, and so which answers those get: none of them is an outage.
@@ -110,10 +112,15 @@ class Introspector:
 
     async def try_out(self) -> str:
         """Asks about a token that nobody has. Why that told nothing, in a line; empty if all is well."""
+        return (await self._look()).why
+
+    async def _look(self) -> _Told:
+        """As `try_out`; it counts as a failure of the provider unless somebody was answered meanwhile."""
+        before = self._answered
         told = await self._question(NOBODYS, nullcontext())
-        if told.why:
+        if told.why and self._answered == before:
             self._failed(told)
-        return told.why
+        return told
 
     async def run(self) -> None:
         """Once a question told nothing, look whether that was the provider or the token, until the provider answers.
@@ -123,12 +130,17 @@ class Introspector:
         while True:
             await self._doubt.wait()
             self._doubt.clear()
-            if await self.try_out():
+            told = await self._look()
+            if self._failures:
                 self._doubt.set()
-            elif self._odd != self._odd_told:
+            elif not told.why and self._odd != self._odd_told:
                 self._odd_told = self._odd
                 _log.warning("identity.introspection.odd issuer=%s reason=%r", self.name, self._odd)
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(self._pause(told))
+
+    def _pause(self, told: _Told) -> float:
+        """Seconds to the next look: longer each time, and long where waiting does not mend it."""
+        return LONG_PAUSE if told.ours else min(PAUSE * 2 ** max(0, self._failures - TOLERATED), LONG_PAUSE)
 
     def standing(self) -> Standing:
         """What it vouched for is asked about again after `positive` seconds."""

@@ -72,13 +72,13 @@ class Seen:
 
 
 class Proofs:
-    """Checks proofs. `now` gives UNIX seconds; `own_url` the URL of the gateway that a call with this `Host` was sent
-    to, without a final slash, None for a `Host` that is not the gateway's."""
+    """Checks proofs. `now` gives UNIX seconds; `own_urls` those of the gateway that a call with this `Host` may have
+    been sent to, without a final slash; none for a `Host` that is not the gateway's."""
 
-    def __init__(self, seen: Seen, now: Callable[[], float], own_url: Callable[[str], str | None]) -> None:
+    def __init__(self, seen: Seen, now: Callable[[], float], own_urls: Callable[[str], tuple[str, ...]]) -> None:
         self._seen = seen
         self._now = now
-        self._own_url = own_url
+        self._own_urls = own_urls
 
     def check(self, call: Call, token: str, thumb: str) -> None:
         """The call proves that its sender holds the key with this thumbprint (RFC 9449 section 4.3).
@@ -118,11 +118,11 @@ class Proofs:
 
     def _check_target(self, url: object, call: Call) -> None:
         """The caller may not choose both: who took a proof that was meant for another server would choose that one."""
-        base = self._own_url((call.value(b"host") or b"").decode("latin-1"))
-        if base is None:
+        bases = self._own_urls((call.value(b"host") or b"").decode("latin-1"))
+        if not bases:
             raise _bad("the Host of this call is no name of this gateway")
-        wanted = _normal(base + call.path)
-        if not isinstance(url, str) or wanted is None or _normal(url) != wanted:
+        named = _normal(url) if isinstance(url, str) else None
+        if named is None or named not in [_normal(base + call.path) for base in bases]:
             raise _bad("its htu is not the URL of this call")
 
 

@@ -76,7 +76,7 @@ class BearerIdentity:
             self._issuers[one.issuer] = one
         self._now = now
         self._count = count
-        self._possession = possession or Possession(Proofs(Seen(), now, lambda _: None))
+        self._possession = possession or Possession(Proofs(Seen(), now, lambda _: ()))
         self._opaque = opaque
         self._remembered = remembered
         # By a digest that nobody else can make, so that no token stands in memory longer than its call.
