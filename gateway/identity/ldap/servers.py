@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 
 from gateway.identity.ldap import accounts
 from gateway.identity.ldap.line import Address, ServerFailed, address
+from gateway.identity.ldap.outage import HOLD_OWN_ACCOUNT
 from gateway.identity.ldap.session import NO_JUDGEMENT, BindAnswer, Session
 from gateway.settings import Ldap
 
@@ -39,6 +40,7 @@ class Server:
     def __init__(self, at: Address) -> None:
         self.at = at
         self.doubted_until = float("-inf")
+        self.refused_until = float("-inf")  # it refused the gateway's own account, which is not tried there meanwhile
         self.idle: list[Session] = []
 
 
@@ -78,6 +80,7 @@ class Servers:
                 failure = failure if failure.one_account else error
                 self._doubt(server, str(error))
                 if error.own_account:
+                    server.refused_until = time.monotonic() + HOLD_OWN_ACCOUNT
                     break
             else:
                 self._trust(server)
@@ -133,9 +136,11 @@ class Servers:
             session.close()
 
     def _order(self) -> list[Server]:
+        """Doubted ones last; those that refuse the gateway's own account only where they are all there are."""
         now = time.monotonic()
         with self._lock:
-            return sorted(self._servers, key=lambda server: now < server.doubted_until)
+            taken = [server for server in self._servers if now >= server.refused_until] or self._servers
+            return sorted(taken, key=lambda server: now < server.doubted_until)
 
     def _doubt(self, server: Server, reason: str) -> None:
         with self._lock:

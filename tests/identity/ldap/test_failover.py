@@ -202,6 +202,19 @@ async def test_an_account_of_the_gateways_own_that_is_refused_is_503_and_is_not_
     assert (len(stub.binds), len(other.binds)) == (1, 0)
 
 
+async def test_one_persons_logins_do_not_try_the_gateways_own_account_again_and_again_at_the_next_server(
+    stub: LdapStub, other: LdapStub, directories: Directories
+) -> None:
+    """The first cannot judge this one; the second does not take the gateway's password yet."""
+    stub.on_bind = lambda bind: Answer(0 if bind.dn == SERVICE else 52)
+    other.on_bind = lambda _: Answer(49)
+    directory = directories.stubbed(stub, other)
+    for n in range(5):
+        await unavailable(directory, "alice", f"{n}")
+        directories.steady.at += 2
+    assert [bind.dn for bind in other.binds] == [SERVICE]
+
+
 # Connections.
 
 
