@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.call import Principal
+from gateway.identity.names import plain
 from gateway.identity.narrowed import GroupsAllowed
 from gateway.identity.refused import BadToken, Result
 from gateway.identity.revocation.revokedfile import load
@@ -126,9 +127,7 @@ async def test_nothing_that_decides_is_lost_on_the_way(login: Principal, algorit
     assert caller.expires == EPOCH + minted.lifetime
 
 
-@pytest.mark.parametrize(
-    "name", ["Jos\u00e9\u00a0Mart\u00ed", "a\u200bb", "\ufeffalice", "x\u2028y", "a" * 512, "\U0001f600"]
-)
+@pytest.mark.parametrize("name", ["Jos\u00e9\u00a0Mart\u00ed", "a\u200bb", "\ufeffalice", "a" * 512, "\U0001f600"])
 async def test_who_has_an_odd_name_gets_a_token_that_works_and_can_be_revoked(name: str, tmp_path: Path) -> None:
     """One rule says what a name is: where it comes in, in a token, and in the list of what was revoked."""
     gate = Gate()
@@ -364,3 +363,11 @@ def test_people_log_in_at_directories_and_where_a_browser_may() -> None:
     office = Ldap("office", ("ldaps://ldap.test",), LdapUsers())
     settings = Settings(Listen(tls), "policies", (), (corp, machines), (office,))  # type: ignore[arg-type]
     assert logins(settings) == PROVIDERS
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "x\x00", "a\u0085b", "x\u2028y", "x\u2029y", "\ud83d", "a" * 513])
+def test_a_name_with_a_line_end_or_half_a_character_is_none(name: str) -> None:
+    """It stands in header fields, log lines and JSON."""
+    assert not plain(name)
+    with pytest.raises(NotMinted):
+        Gate().own.mint(replace(ALICE, subject=name))
