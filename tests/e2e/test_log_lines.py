@@ -31,7 +31,7 @@ def odd_token(header: dict[str, str], claims: dict[str, str]) -> str:
 
 
 NOT_SIGNED = odd_token({"alg": "none", "kid": "marker-kid"}, {"sub": "marker-sub"})
-ODD_KEY = odd_token({"alg": "RS256", "kid": "marker-kid"}, {"iss": "marker-iss", "sub": "marker-sub"})
+ODD_KEY = odd_token({"alg": "RS256", "kid": "marker-kid"}, {"iss": "elsewhere", "sub": "marker-sub"})
 
 
 def answer(request: Request) -> scripts.Script:

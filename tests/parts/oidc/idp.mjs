@@ -51,7 +51,7 @@ const CLIENTS = [
   }] : []),
 ];
 
-let lifetime = 600;
+let lifetime = 7200;
 let deviceLifetime = 600;
 let made = 0;
 const fetches = { jwks: 0, discovery: 0 };
@@ -137,7 +137,7 @@ function build(keys) {
         },
       },
     },
-    ttl: { AccessToken: () => lifetime, ClientCredentials: () => lifetime, DeviceCode: () => deviceLifetime, Grant: 3600, Interaction: 600, Session: 3600, IdToken: 300, RefreshToken: 3600 },
+    ttl: { AccessToken: () => lifetime, ClientCredentials: () => lifetime, DeviceCode: () => deviceLifetime, Grant: 7200, Interaction: 600, Session: 7200, IdToken: 300, RefreshToken: 3600 },
     extraTokenClaims: (_, token) => ({ groups: token.accountId ? GROUPS[token.accountId] : SERVICE_GROUPS }),
     findAccount: (_, id) => (id in GROUPS ? { accountId: id, claims: () => ({ sub: id, groups: GROUPS[id] }) } : undefined),
     interactions: { url: (_, interaction) => `/login/${interaction.uid}` },
