@@ -100,9 +100,9 @@ def tree(pid: int) -> list[int]:
     """`pid` and its living descendants, parents first."""
     found = [pid]
     for parent in found:
-        with contextlib.suppress(OSError):
-            for task in Path(f"/proc/{parent}/task").iterdir():
-                found += [int(child) for child in (task / "children").read_text().split()]
+        for task in Path(f"/proc/{parent}/task").glob("*/children"):
+            with contextlib.suppress(OSError):  # a thread or a process that ended hides no other one
+                found += [int(child) for child in task.read_text().split()]
     return found
 
 

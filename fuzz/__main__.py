@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import resource
 import subprocess
 import sys
 import time
@@ -111,12 +112,14 @@ def searched(harness: Harness, seconds: int | None) -> bool:
 
 
 def _options(harness: Harness) -> list[str]:
+    # libFuzzer reads the most that the process ever had (getrusage(2)), and that of whoever started it counts as its own.
+    inherited = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     return [
         *([f"-dict={harness.words}"] if harness.words.exists() else []),
         f"-artifact_prefix={harness.crashers}/",
         f"-max_len={harness.longest}",
         f"-timeout={LONGEST_TRY}",
-        f"-rss_limit_mb={MOST_MEMORY}",
+        f"-rss_limit_mb={MOST_MEMORY + inherited}",
         "-print_final_stats=1",
     ]
 
