@@ -112,7 +112,7 @@ def searched(harness: Harness, seconds: int | None) -> bool:
 
 
 def _options(harness: Harness) -> list[str]:
-    # libFuzzer reads the most that the process ever had (getrusage(2)), and that of whoever started it counts as its own.
+    # libFuzzer reads the most that a process ever had (getrusage(2)): what whoever started it had counts as its own.
     inherited = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     return [
         *([f"-dict={harness.words}"] if harness.words.exists() else []),
