@@ -35,6 +35,9 @@ TOLD: Final = b"x-gateway-told"
 KEY_SET: Final = "/.well-known/jwks.json"
 FOLDERS: Final = ("/auth/", "/ui/")
 
+# Paths that are theirs as they stand: the key set, and the folders without their last slash.
+_WHOLE: Final = frozenset((KEY_SET, *(folder.removesuffix("/") for folder in FOLDERS)))
+
 # Bytes of a form; a login has a name and a password.
 _BODY_LIMIT = 64 * 1024
 
@@ -55,7 +58,7 @@ class OwnPages:
     def at(self, call: Call) -> bool:
         """Whether this path is one of the pages; a browser that comes to `/` is meant too."""
         path = call.path
-        if path.startswith(FOLDERS) or path == KEY_SET or f"{path}/" in FOLDERS:
+        if path.startswith(FOLDERS) or path in _WHOLE:
             return True
         return path == "/" and call.method == "GET" and b"text/html" in (call.value(b"accept") or b"")
 
