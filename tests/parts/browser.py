@@ -135,6 +135,17 @@ class Browser:
         """What the browser wrote to its console since it was asked last: violations of the policy, things not found."""
         return [str(entry["message"]) for entry in self._log("browser")]
 
+    def until_complaints(self, about: str, count: int) -> None:
+        """Wait until that many complaints that name it were written: another process writes them, in its own time."""
+        seen: list[str] = []
+
+        def enough() -> bool:
+            seen.extend(line for line in self.complaints() if about in line)
+            return len(seen) >= count
+
+        wait_until(enough, PAGE_LIMIT, f"{count} complaints about {about!r}")
+        assert len(seen) == count, seen
+
     def hosts_asked(self) -> set[str]:
         """The hosts of all requests that pages made since they were asked for last."""
         events = [json.loads(entry["message"])["message"] for entry in self._log("performance")]
