@@ -16,8 +16,9 @@ from fuzz.material import Untold
 from gateway.call import ModelRef, Operation, Principal
 from gateway.config import yamlfile
 from gateway.config.mistakes import MOST, Mistakes
-from gateway.policy.engine import DEFAULT_OPERATIONS, Policy, Rule
+from gateway.policy.engine import Policy
 from gateway.policy.files import load
+from gateway.policy.rules import DEFAULT_OPERATIONS, Rule
 from tests.policy.reference import answer, verdict
 
 #: What is asked of every policy that was taken, besides what its own rules name.

@@ -55,7 +55,7 @@ def check(data: bytes) -> None:
     try:
         found = finished(RESOLVER.resolve(what, Sent(body)))
         if not isinstance(found, Resolved):
-            _check_closed(found.answer(ALICE))
+            _check_closed(found.answer(ALICE, 0))
             return
     except Refusal as refusal:
         assert 400 <= refusal.status < 500, refusal

@@ -25,6 +25,7 @@ _EXAMPLES = """examples:
 _COMMANDS = {
     "serve": ("gateway.cli.serve", "run the gateway"),
     "check": ("gateway.cli.check", "check configuration, policies and certificates"),
+    "policy": ("gateway.cli.policy", "explain, test, compare and promote policies"),
     "login": ("gateway.cli.login", "get a token from a gateway or an OpenID provider"),
     "key": ("gateway.cli.key", "make, list and revoke API keys"),
     "simulate": ("gateway.simulate", "run a simulated NIM, Triton or identity provider"),

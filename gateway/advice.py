@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gateway.generation import Source
 from gateway.globs import compile_glob
-from gateway.policy.engine import Effect, Rule
+from gateway.policy.rules import Effect, Rule
 from gateway.settings import Settings
 
 
@@ -23,7 +23,7 @@ def advice(source: Source) -> Iterator[str]:
     names = [model.name for pool in settings.pools for model in pool.models]
     yield from _unmatched(rules, names)
     yield from _unopened(rules, settings)
-    yield from _unread(settings.policies)
+    yield from _unread(settings.policies.enforce)
     yield from _unused(settings)
     yield from _unlisted(source)
     yield from _open_files(source)

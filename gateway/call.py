@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from gateway.accounting.tallies import CallSeries
 from gateway.errors import Refusal
+from gateway.terms import Terms
 
 #: Header fields as (lower-case name, value) pairs, in the order they came; names repeat as they came.
 Fields = tuple[tuple[bytes, bytes], ...]
@@ -214,13 +215,18 @@ class ModelRef:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A decision that allows: who, what, and by which rule. Without one, nothing goes to a backend."""
+    """A decision that allows: who, what, and by which rule. Without one, nothing goes to a backend.
+
+    `terms`: those of the rules that let the call in, each with the id of the first that has them, in the order of the
+    rules; the call has to meet one. Empty: no rule asks anything (`NO_TERMS`).
+    """
 
     principal: Principal
     model: ModelRef
     rule: str
     place: str
     groups_used: tuple[str, ...] = ()
+    terms: tuple[tuple[str, Terms], ...] = ()
 
 
 class Outcome:

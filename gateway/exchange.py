@@ -71,6 +71,10 @@ class Reply(Protocol):
         """True once the head was given: from here on no other answer is possible."""
         ...
 
+    def tell(self, name: bytes, value: bytes) -> None:
+        """One more field for the answer, whatever it will be; told before it starts. Neither holds a line end."""
+        ...
+
     def start(self, status: int, fields: FieldBlock, length: int | None) -> None:
         """Begin the answer; `length` in bytes, or None where it is not known. `fields` are end-to-end fields only."""
         ...

@@ -27,7 +27,8 @@ from gateway.listed import Listed
 from gateway.listed import read as read_listed
 from gateway.pipeline import Pipeline
 from gateway.policy import files as policyfile
-from gateway.policy.engine import Policy, Rule
+from gateway.policy.engine import Policy
+from gateway.policy.rules import Rule
 from gateway.pools.backends import Pool, build_pools
 from gateway.pools.health import servable
 from gateway.providers import Around
@@ -91,7 +92,7 @@ def _read(path: Path, root: Path | None) -> tuple[config.Loaded, tuple[Rule, ...
         raise Mistakes((*error.mistakes, *chain.from_iterable(map(_policy_mistakes, folders))), error.files) from None
     settings, found = loaded.settings, list[Mistake]()
     providers = identities.names(settings)
-    rules: tuple[Rule, ...] = _noted(found, lambda: policyfile.load(settings.policies), ())
+    rules: tuple[Rule, ...] = _noted(found, lambda: policyfile.load(settings.policies.enforce), ())
     listed = _noted(found, lambda: read_listed(settings, providers), Listed())
     if found := [*found, *_strangers(rules, providers)]:
         raise Mistakes(found, loaded.files)

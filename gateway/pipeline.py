@@ -53,7 +53,7 @@ _FAILURES: Mapping[type[Refusal], FailureReason] = {
 }
 
 
-_Granted = tuple[Principal, tuple[ModelRef, ...], Grant, CallSeries]
+_Granted = tuple[Principal, tuple[ModelRef, ...], int, Grant, CallSeries]
 
 
 class Identify(Protocol):
@@ -118,16 +118,18 @@ class Pipeline:
             return
         outcome.principal = principal = self._identity.recall(call) or await self._identity.identify(call)
         asked = await self._resolver.resolve(call, exchange.body)
+        holding = self._policy.holding(time.time(), call.peer)
         if not isinstance(asked, Resolved):
-            _give(exchange.reply, asked.answer(principal), outcome)
+            _give(exchange.reply, asked.answer(principal, holding), outcome)
             return
         pool = asked.pool.name
         outcome.pool, outcome.model = pool, asked.needs[0]
-        outcome.grant = grant = self._authorize(call, principal, asked, outcome)
+        outcome.grant = grant = self._authorize(call, principal, asked, holding, outcome)
+        asked = self._meet(asked, grant, exchange, outcome)
         with self._admission.admit(pool):
             await self._relay(exchange, asked, grant, outcome)
 
-    def _authorize(self, call: Call, principal: Principal, asked: Resolved, outcome: Outcome) -> Grant:
+    def _authorize(self, call: Call, principal: Principal, asked: Resolved, holding: int, outcome: Outcome) -> Grant:
         """Everything the call needs must be granted; the first is what it is accounted for.
 
         The same caller asking for the same things with the same head gets the same grant, for as long as these rules
@@ -135,16 +137,20 @@ class Pipeline:
         """
         needs = asked.needs
         noted: _Granted | None = call.derived.get(self)
-        if noted is not None and noted[0] is principal and noted[1] is needs:
-            outcome.series = noted[3]
-            return noted[2]
+        if noted is not None and noted[0] is principal and noted[1] is needs and noted[2] == holding:
+            outcome.series = noted[4]
+            return noted[3]
         model = needs[0]
         outcome.series = series = self._tallies.series(asked.pool.name, model.name, model.operation)
-        grant = self._policy.authorize(principal, model)
+        grant = self._policy.authorize(principal, model, holding)
         for other in needs[1:]:
-            self._policy.authorize(principal, other)
-        call.note(self, (principal, needs, grant, series))
+            self._policy.authorize(principal, other, holding)
+        call.note(self, (principal, needs, holding, grant, series))
         return grant
+
+    def _meet(self, asked: Resolved, grant: Grant, exchange: Exchange, outcome: Outcome) -> Resolved:
+        """What may be sent on under the terms of the grant. Raises a `Refusal` for a call that asks for more."""
+        return asked
 
     async def _relay(self, exchange: Exchange, asked: Resolved, grant: Grant, outcome: Outcome) -> None:
         call, reply, pool = exchange.call, exchange.reply, asked.pool

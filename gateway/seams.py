@@ -58,10 +58,10 @@ class Resolved:
 
     `needs`: each of these must be granted; the first is the one that is accounted. `target` is path and query as they
     go to the backend. `payload` is the whole body to send, or None to stream the caller's body as it arrives, up to
-    `limit` bytes.
+    `limit` bytes. `fields`: the top level of a body that is a JSON object and was read, else None.
     """
 
-    __slots__ = ("limit", "needs", "payload", "pool", "target", "usage")
+    __slots__ = ("fields", "limit", "needs", "payload", "pool", "target", "usage")
 
     def __init__(
         self,
@@ -71,7 +71,9 @@ class Resolved:
         payload: bytes | None,
         limit: int,
         usage: UsageKind,
+        fields: dict[str, object] | None = None,
     ) -> None:
+        self.fields: Final = fields
         self.needs: Final = needs
         self.pool: Final = pool
         self.target: Final = target
@@ -90,9 +92,12 @@ class OwnAnswer:
 
 
 class OwnPage(Protocol):
-    """A page of the gateway for a known caller, for example the list of models, filtered by what is granted."""
+    """A page of the gateway for a known caller, for example the list of models, filtered by what is granted.
 
-    def answer(self, principal: Principal) -> OwnAnswer: ...
+    `holding`: see `Authorize`.
+    """
+
+    def answer(self, principal: Principal, holding: int) -> OwnAnswer: ...
 
 
 class Resolver(Protocol):
@@ -130,7 +135,11 @@ class Pages(Protocol):
 class Authorize(Protocol):
     """Pure: no clock, no I/O. Raises `Forbidden`, `RouteForbidden` or `GroupsUnknown`."""
 
-    def authorize(self, principal: Principal, model: ModelRef) -> Grant: ...
+    def holding(self, at: float, peer: str | None) -> int:
+        """Under what a call `at` this UNIX time from `peer` is decided: the rules whose conditions hold, a bit each."""
+        ...
+
+    def authorize(self, principal: Principal, model: ModelRef, holding: int) -> Grant: ...
 
 
 class Answer(Protocol):

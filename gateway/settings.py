@@ -19,6 +19,7 @@ from gateway.config.values import (
     HeaderName,
     HeaderValue,
     Host,
+    Kept,
     LdapAttribute,
     LdapFilter,
     LdapUrl,
@@ -326,11 +327,21 @@ class Audit:
 
 
 @dataclass(frozen=True, slots=True)
+class Policies:
+    """`enforce` decides. `shadow` is only tried on what comes. `history`: where the last `keep` policies are kept."""
+
+    enforce: FilePath
+    shadow: FilePath | None = None
+    history: FilePath | None = None
+    keep: Kept = 100
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The whole configuration file."""
 
     listen: Listen
-    policies: FilePath
+    policies: Policies
     pools: tuple[Pool, ...]
     oidc: tuple[OidcIssuer, ...] = ()
     ldap: tuple[Ldap, ...] = ()

@@ -37,7 +37,7 @@ def named(file: Part, root: Path) -> Iterator[Path]:
     """Every file and folder that the result depends on, besides secrets."""
     tls = file["listen"]["tls"]
     others = (part for way in (*CLIENT_KEYS, TOKEN_KEY, *LISTS) for part in file.at(*way))
-    for part in (tls["certificate"], tls["key"], file["policies"], *_authorities(file), *others):
+    for part in (tls["certificate"], tls["key"], file["policies"]["enforce"], *_authorities(file), *others):
         if part.text:
             yield root / part.text
 
@@ -57,7 +57,7 @@ def findings(file: Part, root: Path, now: float) -> Iterator[Finding]:
         yield from _key(part, root, signing.read)
     for part in _client_keys(file):
         yield from _key(part, root, _client_key)
-    yield from _policies(file["policies"], root)
+    yield from _policies(file["policies"]["enforce"], root)
     yield from _audit(file["audit"]["file"], root)
 
 

@@ -48,7 +48,7 @@ def load(path: Path, root: Path | None, *, environment: Mapping[str, str] | None
     except Mistakes as error:
         raise Mistakes(error.mistakes, [path.absolute()]) from None
     fill = filled(document, environment, base)
-    document = replace(document, data=fill.data)
+    document = replace(document, data=_spread(fill.data))
     file = Part(document.data)
     files = tuple(dict.fromkeys([path.absolute(), *config_files.named(file, base), *fill.files]))
     lacking = _mistakes(document, fill.findings)
@@ -76,7 +76,7 @@ def named(path: Path, root: Path | None, *way: str) -> Path | None:
     base = Path.cwd() if root is None else root.absolute()
     document = read_file(path)
     fill = filled(document, os.environ, base)  # noqa: TID251  this is the configuration
-    (part,) = Part(fill.data).at(*way)
+    (part,) = Part(_spread(fill.data)).at(*way)
     found = [finding for finding in fill.findings if finding.path == part.path]
     try:
         if part.value is not None:
@@ -86,6 +86,13 @@ def named(path: Path, root: Path | None, *way: str) -> Path | None:
     if found:
         raise Mistakes(_mistakes(document, found))
     return None
+
+
+def _spread(data: Any) -> Any:
+    """The file with its short forms written out: policies that are only enforced."""
+    if isinstance(data, dict) and isinstance(data.get("policies"), str):
+        return {**data, "policies": {"enforce": data["policies"]}}
+    return data
 
 
 def _mistakes(document: Document, findings: Iterable[Finding]) -> list[Mistake]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gateway import settings
-from gateway.config.values import FilePath, NotBuilt, Workers
+from gateway.config.values import NotBuilt, Workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class File:
 
     listen: settings.Listen
     identity: Identity
-    policies: FilePath
+    policies: settings.Policies
     pools: tuple[Pool, ...]
     management: settings.Management = field(default_factory=settings.Management)
     workers: Workers = "auto"

@@ -37,6 +37,7 @@ class HttpReply:
     started = False
     ended = False
     _chunked = False
+    _told = b""
     _left = -1
 
     def __init__(self, line: Line, request_id: str, head: RequestHead) -> None:
@@ -50,6 +51,10 @@ class HttpReply:
     def last(self) -> None:
         """The connection carries no request after this one."""
         self.persist = False
+
+    def tell(self, name: bytes, value: bytes) -> None:
+        """One more field for the answer, whatever it will be."""
+        self._told += b"%b: %b\r\n" % (name, value)
 
     def start(self, status: int, fields: FieldBlock, length: int | None) -> None:
         """Begin; nothing is written yet."""
@@ -72,8 +77,8 @@ class HttpReply:
         elif self._head.http_1_0:
             framing += b"connection: keep-alive\r\n"
         self._out.append(
-            b"%b%b%bx-request-id: %b\r\n\r\n"
-            % (heads.status_line(status), heads.block(fields), framing, self._request_id.encode())
+            b"%b%b%b%bx-request-id: %b\r\n\r\n"
+            % (heads.status_line(status), heads.block(fields), framing, self._told, self._request_id.encode())
         )
 
     def whole(self, status: int, fields: FieldBlock, content: bytes) -> None:
@@ -86,8 +91,15 @@ class HttpReply:
             return
         self.started = self.ended = True
         line.write_last(
-            b"%b%bcontent-length: %d\r\nx-request-id: %b\r\n\r\n%b"
-            % (heads.status_line(status), heads.block(fields), len(content), self._request_id.encode(), content)
+            b"%b%bcontent-length: %d\r\n%bx-request-id: %b\r\n\r\n%b"
+            % (
+                heads.status_line(status),
+                heads.block(fields),
+                len(content),
+                self._told,
+                self._request_id.encode(),
+                content,
+            )
         )
 
     def send(self, piece: bytes) -> None:

@@ -12,15 +12,20 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from gateway.globs import compile_glob
-from gateway.policy.engine import VERSION
+from gateway.policy.rules import VERSION
+from gateway.terms import ENGINE_FIELDS
 
 Path = tuple[str | int, ...]
 
 RULE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 HOURS: Final = re.compile(r"((?:[01][0-9]|2[0-3]):[0-5][0-9])-((?:[01][0-9]|2[0-3]):[0-5][0-9])")
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-SUBJECTS: Final = {"users", "groups", "clients", "issuers"}
-COUNTS: Final = ("max_tokens", "n", "best_of", "requests_per_minute", "tokens_per_minute", "concurrent")
+SUBJECTS: Final = {"users", "groups", "clients", "issuers", "scopes", "not_groups"}
+NAMING: Final = ("users", "groups", "clients", "issuers")
+COUNTS: Final = ("max_tokens", "n", "best_of", "prompts")
+CEILINGS: Final = ("logprobs", "images", "tools")
+RATES: Final = ("requests_per_minute", "tokens_per_minute", "concurrent")
+LIMITS: Final = {*COUNTS, *CEILINGS, *RATES, "input", "remote_media"}
 
 # A rule that has a part which is understood but not acted on would allow more, or deny more, than it says.
 LATER: Final = "comes with a later version; until then a rule that has it is refused, never ignored"
@@ -103,6 +108,14 @@ def _count(value: Any) -> str:
     return "must be at least 1" if type(value) is int and value < 1 else ""
 
 
+def _ceiling(value: Any) -> str:
+    return "must not be negative" if type(value) is int and value < 0 else ""
+
+
+def _engine_field(text: str) -> str:
+    return "" if text in ENGINE_FIELDS else f"no such field is closed; there is {', '.join(sorted(ENGINE_FIELDS))}"
+
+
 #: By the keys that lead there: what is wrong with a value, or an empty text.
 CHECKS: Final[dict[tuple[str, ...], Callable[[Any], str]]] = {
     ("id",): _of_text(_id),
@@ -110,20 +123,27 @@ CHECKS: Final[dict[tuple[str, ...], Callable[[Any], str]]] = {
     ("subjects", "groups"): _of_text(_subject),
     ("subjects", "clients"): _of_text(_subject),
     ("subjects", "issuers"): _of_text(_issuer),
+    ("subjects", "scopes"): _of_text(_subject),
+    ("subjects", "not_groups"): _of_text(_subject),
+    ("engine_fields",): _of_text(_engine_field),
     ("models",): _of_text(_model),
     ("versions",): _of_text(_version),
     ("when", "hours"): _of_text(_hours),
     ("when", "timezone"): _of_text(_timezone),
     ("from",): _of_text(_network),
     **{("limits", name): _count for name in COUNTS},
+    **{("limits", name): _ceiling for name in CEILINGS},
 }
 
 #: Lists that would match nothing at all if they were empty, and must be left out (or filled) instead.
-FILLED: Final = (("models",), ("operations",), ("versions",), ("from",), ("when", "days"))
+FILLED: Final = (("models",), ("operations",), ("versions",), ("from",), ("when", "days"), ("engine_fields",))
 EMPTY: Final = "at least one is needed here"
 
+#: What a rule asks of calls that it lets in.
+TERMS: Final = ("limits", "engine_fields")
+
 #: Settings that say nothing unless they have one of these.
-NEEDED: Final = {"when": {"days", "hours"}, "limits": set(COUNTS)}
+NEEDED: Final = {"when": {"days", "hours"}, "limits": LIMITS}
 
 
 def wrong_with(entry: dict[str, Any]) -> Iterator[tuple[Path, str]]:
@@ -136,13 +156,17 @@ def wrong_with(entry: dict[str, Any]) -> Iterator[tuple[Path, str]]:
             if message := check(value):
                 yield path, message
     yield from ((keys, EMPTY) for keys in FILLED if _at(entry, keys) == [])
-    yield from (((key,), f"'{key}' {LATER}") for key in ("when", "from", "limits") if key in entry)
+    limits = entry.get("limits")
+    if isinstance(limits, dict):
+        yield from ((("limits", key), f"'{key}' {LATER}") for key in RATES if key in limits)
+    if entry.get("effect") == "deny":
+        yield from (((key,), f"'{key}' belongs to rules that allow") for key in TERMS if key in entry)
     for key, needed in NEEDED.items():
         settings = entry.get(key)
         if isinstance(settings, dict) and not needed & settings.keys():
             yield (key,), f"at least one of {', '.join(sorted(needed))} is needed"
     subjects = entry.get("subjects")
-    if isinstance(subjects, dict) and subjects.keys() <= SUBJECTS and not any(subjects.values()):
+    if isinstance(subjects, dict) and subjects.keys() <= SUBJECTS and not any(map(subjects.get, NAMING)):
         yield ("subjects",), "names nobody: at least one of users, groups, clients or issuers is needed"
 
 

@@ -1,31 +1,29 @@
-"""Who may do what with which model: rules, and the decision they make together.
+"""Who may do what with which model: the decision that rules make together.
 
 Knows: rules, callers, models, operations. Pure: no clock, no I/O; a `Policy` never changes, a reload makes a new one.
+A decision is made under `holding`: the rules, one bit each, whose conditions hold for this time and client address.
 Must not know: files, tokens, directories, HTTP, which models exist.
 """
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import Enum, StrEnum
+from enum import Enum
 from typing import TypeVar
 
 from gateway.call import Grant, ModelRef, Operation, Principal
 from gateway.errors import Forbidden, GroupsUnknown, NotFound, Refusal, RouteForbidden, UnknownModel
-from gateway.globs import GlobMasks, compile_glob
+from gateway.globs import GlobMasks
+from gateway.policy.conditions import address_of, within
+from gateway.policy.rules import VERSION, Effect, Rule
+from gateway.terms import NO_TERMS, Terms
 
 Key = TypeVar("Key")
 
-DEFAULT_OPERATIONS = frozenset({Operation.INFER, Operation.STREAM, Operation.LIST, Operation.METADATA})
-
 # Decisions kept per policy: about 10 MB at worst, and far more (caller, model) pairs than are busy at one time.
 DECISIONS_LIMIT = 10_000
-
-# Triton reads a version with `stol`, to which "02", "+2" and "2x" are 2 as well: only one spelling names it here.
-VERSION = re.compile(r"0|[1-9][0-9]{0,18}")
 
 # What the caller wanted, in words that fit before the name of a model.
 WORDS = {
@@ -39,60 +37,6 @@ WORDS = {
 }
 
 
-class Effect(StrEnum):
-    """What a rule does where it matches."""
-
-    ALLOW = "allow"
-    DENY = "deny"
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One rule of the policy, and where it stands.
-
-    A caller is meant who is one of `users`, in one of `groups` or comes through one of `clients`, and whom one of
-    `issuers` (names of providers) vouches for; empty `issuers` are any, `issuers` alone is everybody they vouch for.
-    `explicit_operations` are those of `operations` that were written out rather than defaulted. Empty `versions`: any.
-    Raises `ValueError` when it could never match, or would match everybody.
-    """
-
-    id: str
-    file: str
-    line: int
-    effect: Effect
-    models: tuple[str, ...]
-    users: frozenset[str] = frozenset()
-    groups: frozenset[str] = frozenset()
-    clients: frozenset[str] = frozenset()
-    issuers: frozenset[str] = frozenset()
-    operations: frozenset[Operation] = DEFAULT_OPERATIONS
-    explicit_operations: frozenset[Operation] = frozenset()
-    versions: frozenset[str] = frozenset()
-
-    def __post_init__(self) -> None:
-        if not (self.users or self.groups or self.clients or self.issuers):
-            raise ValueError("a rule names at least one user, group, client or issuer")
-        if not self.models or not self.operations:
-            raise ValueError("a rule names at least one model and one operation")
-        if not self.explicit_operations <= self.operations:
-            raise ValueError("what is written out is part of the operations")
-        for version in self.versions:
-            if not VERSION.fullmatch(version):
-                raise ValueError(f"a version is a whole number without leading zeros, not {version!r}")
-        for pattern in self.models:
-            compile_glob(pattern)
-
-    @property
-    def place(self) -> str:
-        """`file:line`."""
-        return f"{self.file}:{self.line}"
-
-    @property
-    def anybody(self) -> bool:
-        """Whether everybody whom its issuers vouch for is meant."""
-        return not (self.users or self.groups or self.clients)
-
-
 class Why(Enum):
     """How a decision came about; only `ALLOWED` lets a call pass."""
 
@@ -104,10 +48,14 @@ class Why(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the rules say of one caller and one model, and the rule that decided (for `GROUPS`: that might have)."""
+    """What the rules say of one caller and one model, and the rule that decided (for `GROUPS`: that might have).
+
+    `terms`: see `Grant`.
+    """
 
     why: Why
     rule: Rule | None = None
+    terms: tuple[tuple[str, Terms], ...] = ()
 
     @property
     def detail(self) -> str:
@@ -132,6 +80,7 @@ class _Masks:
         "any_version",
         "anybody",
         "clients",
+        "conditional",
         "deny",
         "explicit",
         "group_names",
@@ -139,7 +88,12 @@ class _Masks:
         "groups",
         "issuers",
         "models",
+        "not_grouped",
+        "not_groups",
         "operations",
+        "scoped",
+        "scopes",
+        "terms",
         "users",
         "versions",
     )
@@ -150,10 +104,16 @@ class _Masks:
         self.any_issuer = sum(bit for bit, rule in numbered if not rule.issuers)
         self.any_version = sum(bit for bit, rule in numbered if not rule.versions)
         self.deny = sum(bit for bit, rule in numbered if rule.effect is Effect.DENY)
+        self.conditional = tuple((bit, rule) for bit, rule in numbered if rule.conditional)
+        self.scoped = sum(bit for bit, rule in numbered if rule.scopes)
+        self.not_grouped = sum(bit for bit, rule in numbered if rule.not_groups)
+        self.terms = sum(bit for bit, rule in numbered if rule.terms != NO_TERMS)
         self.grouped = sum(bit for bit, rule in numbered if rule.groups)
         self.users = _joined((user, bit) for bit, rule in numbered for user in rule.users)
         self.groups = _joined((group, bit) for bit, rule in numbered for group in rule.groups)
-        self.group_names = frozenset(self.groups)
+        self.not_groups = _joined((group, bit) for bit, rule in numbered for group in rule.not_groups)
+        self.group_names = frozenset(self.groups) | frozenset(self.not_groups)
+        self.scopes = _joined((scope, bit) for bit, rule in numbered for scope in rule.scopes)
         self.clients = _joined((client, bit) for bit, rule in numbered for client in rule.clients)
         self.issuers = _joined((issuer, bit) for bit, rule in numbered for issuer in rule.issuers)
         self.versions = _joined((version, bit) for bit, rule in numbered for version in rule.versions)
@@ -161,22 +121,32 @@ class _Masks:
         self.explicit = _joined((operation, bit) for bit, rule in numbered for operation in rule.explicit_operations)
         self.models = GlobMasks((pattern, bit) for bit, rule in numbered for pattern in rule.models)
 
-    def naming(self, principal: Principal) -> int:
-        """The rules whose subjects the caller is, leaving issuers aside."""
+    def naming(self, principal: Principal) -> tuple[int, int]:
+        """The rules whose subjects the caller is, and those that hang on groups nobody knows; leaving issuers aside."""
         named = self.anybody | self.users.get(principal.subject, 0)
         if principal.client is not None:
             named |= self.clients.get(principal.client, 0)
+        left_out = 0
         for group in principal.groups & self.group_names:
-            named |= self.groups[group]
-        return named
+            named |= self.groups.get(group, 0)
+            left_out |= self.not_groups.get(group, 0)
+        if self.scoped:
+            lacking = self.scoped
+            for scope in principal.scopes:
+                lacking &= ~self.scopes.get(scope, 0)
+            left_out |= lacking
+        if principal.groups_known:
+            return named & ~left_out, 0
+        sure = named & ~self.not_grouped & ~left_out
+        return sure, (self.grouped | named) & ~left_out & ~sure
 
     def written(self, model: ModelRef) -> int:
         """The rules that list the operation by name."""
         return self.explicit.get(model.operation, 0)
 
-    def covering(self, principal: Principal, model: ModelRef, operation: Operation) -> tuple[int, int]:
+    def covering(self, principal: Principal, model: ModelRef, operation: Operation, holding: int) -> tuple[int, int]:
         """The allowing and the denying rules for `operation` on this model and version under the caller's issuer."""
-        covers = self.models(model.name) & self.operations.get(operation, 0)
+        covers = holding & self.models(model.name) & self.operations.get(operation, 0)
         covers &= self.any_issuer | self.issuers.get(principal.provider, 0)
         allow, deny = covers & ~self.deny, covers & self.deny
         if model.explicit:
@@ -198,25 +168,44 @@ def _joined(pairs: Iterable[tuple[Key, int]]) -> dict[Key, int]:
 class Policy:
     """All rules of one generation. Deny by default; a denying rule that matches wins over any that allows.
 
-    `hide_models`: a model that is not granted answers like one that does not exist.
+    `hide_models`: a model that is not granted answers like one that does not exist. `digest` names the text of the
+    rules. Where `holding` is left out, nothing is known of time and address: a condition does not let in, and denies.
     """
 
-    __slots__ = ("_decided", "_masks", "hide_models", "rules")
+    __slots__ = ("_all", "_decided", "_masks", "_unknown", "digest", "hide_models", "rules")
 
-    def __init__(self, rules: Iterable[Rule], *, hide_models: bool = False) -> None:
+    def __init__(self, rules: Iterable[Rule], *, hide_models: bool = False, digest: str = "") -> None:
         # In the order of their places: which of several rules is named must not depend on the order given.
         self.rules = tuple(sorted(rules, key=lambda rule: (rule.file, rule.line, rule.id)))
         self.hide_models = hide_models
+        self.digest = digest
         self._masks = _Masks(self.rules)
-        self._decided: OrderedDict[tuple[Principal, ModelRef], Grant | Decision] = OrderedDict()
+        self._all = (1 << len(self.rules)) - 1
+        self._unknown = self._all & ~sum(bit for bit, rule in self._masks.conditional if rule.effect is Effect.ALLOW)
+        self._decided: OrderedDict[tuple[Principal, ModelRef, int], Grant | Decision] = OrderedDict()
 
-    def authorize(self, principal: Principal, model: ModelRef) -> Grant:
+    def holding(self, at: float, peer: str | None) -> int:
+        """The rules whose conditions hold `at` this UNIX time for a client at `peer`, None where nobody knows that."""
+        conditional = self._masks.conditional
+        if not conditional:
+            return self._all
+        address = address_of(peer or "")
+        fails = 0
+        for bit, rule in conditional:
+            away = rule.networks and not within(address, rule.networks)
+            if address is None and rule.effect is Effect.DENY:
+                away = False
+            if away or (rule.window is not None and not rule.window.holds(at)):
+                fails |= bit
+        return self._all & ~fails
+
+    def authorize(self, principal: Principal, model: ModelRef, holding: int | None = None) -> Grant:
         """The grant of this caller for this model and operation.
 
         Raises `Forbidden`, `GroupsUnknown`, or with `hide_models` `UnknownModel`; where the operation has to be listed
         by name, `NotFound`, or `RouteForbidden` if a rule names and denies it. `detail` says which rule, and where.
         """
-        outcome = self._outcome(principal, model)
+        outcome = self._outcome(principal, model, holding)
         if isinstance(outcome, Grant):
             return outcome
         refusal = self._refusal(outcome, model)
@@ -229,19 +218,18 @@ class Policy:
         """Decisions remembered."""
         return len(self._decided)
 
-    def may(self, principal: Principal, model: ModelRef) -> bool:
+    def may(self, principal: Principal, model: ModelRef, holding: int | None = None) -> bool:
         """Whether `authorize` would give a grant."""
-        return isinstance(self._outcome(principal, model), Grant)
+        return isinstance(self._outcome(principal, model, holding), Grant)
 
-    def decide(self, principal: Principal, model: ModelRef) -> Decision:
+    def decide(self, principal: Principal, model: ModelRef, holding: int | None = None) -> Decision:
         """What the rules say, and which of them; not remembered."""
-        masks = self._masks
-        named = masks.naming(principal)
-        doubtful = 0 if principal.groups_known else masks.grouped
-        allow, deny = masks.covering(principal, model, model.operation)
+        masks, holding = self._masks, self._unknown if holding is None else holding
+        named, doubtful = masks.naming(principal)
+        allow, deny = masks.covering(principal, model, model.operation, holding)
         if model.operation is Operation.HEALTH and model.name and not model.explicit:
             # Whether a model is ready is no secret to those who may run it.
-            infer, no_infer = masks.covering(principal, model, Operation.INFER)
+            infer, no_infer = masks.covering(principal, model, Operation.INFER, holding)
             allow |= 0 if no_infer & (named | doubtful) else infer
         if denied := deny & named:
             return self._decision(Why.DENIED, denied & masks.written(model) or denied)
@@ -252,14 +240,24 @@ class Policy:
         return NOTHING
 
     def _decision(self, why: Why, rules: int) -> Decision:
-        first = (rules & -rules).bit_length() - 1
-        return Decision(why, self.rules[first])
+        terms = self._terms(rules) if why is Why.ALLOWED and rules & self._masks.terms else ()
+        return Decision(why, self.rules[_first(rules)], terms)
 
-    def _outcome(self, principal: Principal, model: ModelRef) -> Grant | Decision:
-        key = (principal, model)
+    def _terms(self, rules: int) -> tuple[tuple[str, Terms], ...]:
+        """The different terms of these rules, each with the first rule that has them."""
+        found: dict[Terms, str] = {}
+        while rules:
+            rule = self.rules[_first(rules)]
+            found.setdefault(rule.terms, rule.id)
+            rules &= rules - 1
+        return tuple((rule_id, terms) for terms, rule_id in found.items())
+
+    def _outcome(self, principal: Principal, model: ModelRef, holding: int | None) -> Grant | Decision:
+        holding = self._unknown if holding is None else holding
+        key = (principal, model, holding)
         outcome = self._decided.get(key)
         if outcome is None:
-            outcome = _granted(self.decide(principal, model), principal, model)
+            outcome = _granted(self.decide(principal, model, holding), principal, model)
             if len(self._decided) >= DECISIONS_LIMIT:
                 self._decided.popitem(last=False)
             self._decided[key] = outcome
@@ -279,11 +277,16 @@ class Policy:
         return Forbidden(_sentence(model), detail=detail, param="model")
 
 
+def _first(rules: int) -> int:
+    """The number of the first of them."""
+    return (rules & -rules).bit_length() - 1
+
+
 def _granted(decision: Decision, principal: Principal, model: ModelRef) -> Grant | Decision:
     rule = decision.rule
     if decision.why is not Why.ALLOWED or rule is None:
         return decision
-    return Grant(principal, model, rule.id, rule.place, tuple(sorted(principal.groups & rule.groups)))
+    return Grant(principal, model, rule.id, rule.place, tuple(sorted(principal.groups & rule.groups)), decision.terms)
 
 
 def _sentence(model: ModelRef) -> str:

@@ -8,29 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import sha256
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from gateway.call import Operation
 from gateway.config import typed, yamlfile
 from gateway.config.mistakes import Mistake, Mistakes
+from gateway.config.values import Bytes
 from gateway.policy.checks import EMPTY, wrong_with
-from gateway.policy.engine import DEFAULT_OPERATIONS, Effect, Rule
+from gateway.policy.conditions import ALL_DAYS, DAY, DAYS, Window
+from gateway.policy.rules import DEFAULT_OPERATIONS, Effect, Rule
+from gateway.terms import NO_TERMS, Terms
 
 FILES_LIMIT: Final = 1000  # files of one folder; far more than people keep apart, and a wrong folder is noticed
 RULES_LIMIT: Final = 10_000  # ten times what decisions are measured with; memory grows with rules times names
+
+DIGEST_DIGITS: Final = 32  # hexadecimal: 128 bits of SHA-256, so that nobody writes two policies of one name
 
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 
 
 @dataclass(frozen=True, slots=True)
 class Subjects:
-    """Who is meant: any of users, groups and clients, narrowed by issuers."""
+    """Who is meant: any of users, groups and clients, narrowed by issuers and scopes, without those in `not_groups`."""
 
     users: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
     clients: frozenset[str] = frozenset()
     issuers: frozenset[str] = frozenset()
+    scopes: frozenset[str] = frozenset()
+    not_groups: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +53,20 @@ class When:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The most that one call may ask for, and one caller may use; 0 here: not limited."""
+    """The most that one call may ask for, and one caller may use; None: not limited."""
 
-    max_tokens: int = 0
-    n: int = 0
-    best_of: int = 0
-    requests_per_minute: int = 0
-    tokens_per_minute: int = 0
-    concurrent: int = 0
+    max_tokens: int | None = None
+    n: int | None = None
+    best_of: int | None = None
+    logprobs: int | None = None
+    prompts: int | None = None
+    images: int | None = None
+    tools: int | None = None
+    input: Bytes | None = None
+    remote_media: bool = True
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    concurrent: int | None = None
     on_excess: Literal["reject", "clamp"] = "reject"
 
 
@@ -66,9 +81,10 @@ class Entry:
     operations: frozenset[Operation] = frozenset()
     versions: frozenset[str] = frozenset()
     description: str = ""
-    when: When = When("UTC")
+    when: When | None = None
     networks: Annotated[tuple[str, ...], typed.called("from")] = ()
-    limits: Limits = Limits()
+    limits: Limits | None = None
+    engine_fields: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +95,29 @@ class PolicyFile:
     rules: tuple[Entry, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The rules of one policy, and the text they were read from: each file's name within its folder, and its bytes."""
+
+    rules: tuple[Rule, ...] = ()
+    texts: tuple[tuple[str, bytes], ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Names the text: the same wherever the folder lies, another for every other text."""
+        whole = sha256()
+        for name, text in self.texts:
+            for part in (name.encode(), text):
+                whole.update(len(part).to_bytes(8, "big") + part)
+        return whole.hexdigest()[:DIGEST_DIGITS]
+
+
 def load(path: Path) -> tuple[Rule, ...]:
+    """The rules of `read`."""
+    return read(path).rules
+
+
+def read(path: Path) -> Written:
     """The rules of the folder `path` (its `*.yaml` in the order of their names, none of subfolders) or of one file.
 
     Raises `Mistakes` with every one of all files: what cannot be read, what is not of the form, rules that share an id,
@@ -87,17 +125,20 @@ def load(path: Path) -> tuple[Rule, ...]:
     """
     found: list[Mistake] = []
     rules: list[Rule] = []
+    texts: list[tuple[str, bytes]] = []
     taken: dict[str, str] = {}
     for file in _files(path):
         try:
-            rules += _rules(file, taken)
+            text = yamlfile.read_bytes(file)
+            rules += _rules(yamlfile.read(text, str(file)), taken)
+            texts.append((file.name, text))
         except Mistakes as mistakes:
             found += mistakes.mistakes
     if len(rules) > RULES_LIMIT:
         found.append(Mistake(str(path), 1, 1, f"more than {RULES_LIMIT} rules"))
     if found:
         raise Mistakes(found)
-    return tuple(rules)
+    return Written(tuple(rules), tuple(texts))
 
 
 def _files(path: Path) -> list[Path]:
@@ -127,9 +168,8 @@ def _mistake(path: Path, message: str) -> Mistakes:
     return Mistakes([Mistake(str(path), 1, 1, message)])
 
 
-def _rules(file: Path, taken: dict[str, str]) -> list[Rule]:
+def _rules(document: yamlfile.Document, taken: dict[str, str]) -> list[Rule]:
     """The rules of one file; their ids join those `taken`, with their places. Raises `Mistakes`."""
-    document = yamlfile.read_file(file)
     found = [*_unlike(document), *_repeated(document, taken)]
     try:
         entries = typed.validate(document, PolicyFile).rules
@@ -155,6 +195,38 @@ def _rule(document: yamlfile.Document, number: int, entry: Entry) -> Rule:
         operations=entry.operations or DEFAULT_OPERATIONS,
         explicit_operations=entry.operations,
         versions=entry.versions,
+        scopes=entry.subjects.scopes,
+        not_groups=entry.subjects.not_groups,
+        window=None if entry.when is None else _window(entry.when),
+        networks=tuple(map(ip_network, entry.networks)),
+        terms=_terms(entry),
+    )
+
+
+def _window(when: When) -> Window:
+    days = frozenset(map(DAYS.index, when.days)) or ALL_DAYS
+    if not when.hours:
+        return Window(when.timezone, days)
+    begin, end = (int(text[:2]) * 60 + int(text[3:]) for text in when.hours.split("-"))
+    return Window(when.timezone, days, begin, end or DAY)
+
+
+def _terms(entry: Entry) -> Terms:
+    limits = entry.limits
+    if limits is None:
+        return Terms(engine_fields=entry.engine_fields) if entry.engine_fields else NO_TERMS
+    return Terms(
+        max_tokens=limits.max_tokens,
+        n=limits.n,
+        best_of=limits.best_of,
+        logprobs=limits.logprobs,
+        prompts=limits.prompts,
+        images=limits.images,
+        tools=limits.tools,
+        input=limits.input,
+        remote_media=limits.remote_media,
+        engine_fields=entry.engine_fields,
+        clamp=limits.on_excess == "clamp",
     )
 
 

@@ -20,11 +20,11 @@ _OWNER = "nim-gateway"
 class Page:
     """A page that is made for its caller. `make` may raise a `Refusal`."""
 
-    make: Callable[[Principal], OwnAnswer]
+    make: Callable[[Principal, int], OwnAnswer]
 
-    def answer(self, principal: Principal) -> OwnAnswer:
-        """What this caller gets."""
-        return self.make(principal)
+    def answer(self, principal: Principal, holding: int) -> OwnAnswer:
+        """What this caller gets while these rules hold."""
+        return self.make(principal, holding)
 
 
 def models(ids: Iterable[str]) -> OwnAnswer:

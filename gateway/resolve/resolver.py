@@ -22,7 +22,7 @@ from gateway.resolve.rules import ANY, Default, Found, Row, Table, first, shippe
 from gateway.resolve.sources import READERS, Ask, asked
 from gateway.seams import OwnAnswer, OwnPage, Resolved
 
-May = Callable[[Principal, ModelRef], bool]
+May = Callable[[Principal, ModelRef, int], bool]
 
 _MODELS = "/v1/models"
 _MODEL = "/v1/models/(.+)"
@@ -58,7 +58,8 @@ _PAGES = frozenset({_MODELS, _MODEL, _SERVER, _INDEX})
 class HttpResolver:
     """Implements `seams.Resolver` for one generation of the configuration.
 
-    `may`: whether a caller is granted this. `max_body`: bytes, for pools that set none. `ready`: is the gateway?
+    `may`: whether a caller is granted this under the rules that hold. `max_body`: bytes, for pools that set none.
+    `ready`: is the gateway?
     `rows`: the rule table, None for the shipped one. Raises `ValueError` for pools that give one name to two models,
     and for a table that leaves out a page of the gateway.
     """
@@ -147,12 +148,12 @@ class HttpResolver:
         ready = self._ready
         return lambda: pages.health(dialect, "ready", good=ready())
 
-    def _granted(self, face: Face, principal: Principal, operation: Operation) -> dict[str, None]:
+    def _granted(self, face: Face, principal: Principal, holding: int, operation: Operation) -> dict[str, None]:
         """Names and aliases to be seen by a caller, each once, as configured."""
         return {
             name: None
             for _, model in self._catalogue.models(face)
-            if self._may(principal, ModelRef(model.name, operation))
+            if self._may(principal, ModelRef(model.name, operation), holding)
             for name in (model.name, *model.aliases)
         }
 
@@ -164,28 +165,30 @@ class HttpResolver:
             return self._one(face, path)
         if pattern == _INDEX:
             return self._index(face, path)
-        return pages.Page(lambda _principal: pages.server())
+        return pages.Page(lambda _principal, _holding: pages.server())
 
     def _list(self, face: Face, _path: str) -> OwnPage:
-        return pages.Page(lambda principal: pages.models(self._granted(face, principal, Operation.LIST)))
+        return pages.Page(
+            lambda principal, holding: pages.models(self._granted(face, principal, holding, Operation.LIST))
+        )
 
     def _one(self, face: Face, path: str) -> OwnPage:
         name = paths.model_id(path)
 
-        def one(principal: Principal) -> OwnAnswer:
-            if name not in self._granted(face, principal, Operation.METADATA):
+        def one(principal: Principal, holding: int) -> OwnAnswer:
+            if name not in self._granted(face, principal, holding, Operation.METADATA):
                 raise UnknownModel(param="model")
             return pages.model(name)
 
         return pages.Page(one)
 
     def _index(self, face: Face, _path: str) -> OwnPage:
-        def index(principal: Principal) -> OwnAnswer:
+        def index(principal: Principal, holding: int) -> OwnAnswer:
             names = [
                 model.name
                 for pool in face.speakers.get("kserve", ())
                 for model in pool.settings.models
-                if self._may(principal, ModelRef(model.name, Operation.LIST, explicit=True))
+                if self._may(principal, ModelRef(model.name, Operation.LIST, explicit=True), holding)
             ]
             return pages.index(names) if names else _closed("no rule lists the repository index")
 

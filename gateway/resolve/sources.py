@@ -120,7 +120,7 @@ async def from_json(ask: Ask, body: Body) -> Resolved:
     payload = content if peeked.model == sent else jsonbody.rewrite(content, sent)
     if len(payload) > plan.limit:
         raise TooLarge
-    return Resolved(plan.needs, plan.pool, ask.target, payload, plan.limit, ask.usage)
+    return Resolved(plan.needs, plan.pool, ask.target, payload, plan.limit, ask.usage, peeked.fields)
 
 
 def _plan(ask: Ask, peeked: jsonbody.Peeked) -> Plan:

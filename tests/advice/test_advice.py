@@ -14,7 +14,7 @@ from gateway.generation import Source
 from gateway.identity.apikeys.apikey import ApiKey
 from gateway.identity.revocation.revoked import Revoked
 from gateway.listed import Listed
-from gateway.policy.engine import Effect, Rule
+from gateway.policy.rules import Effect, Rule
 
 
 def configured(folder: Path, *models: str) -> settings.Settings:
@@ -23,7 +23,7 @@ def configured(folder: Path, *models: str) -> settings.Settings:
         for model in models
     )
     listen = settings.Listen(settings.ServerTls(Path("c"), Path("k")))
-    return settings.Settings(listen=listen, oidc=(), policies=folder, pools=pools)
+    return settings.Settings(listen=listen, oidc=(), policies=settings.Policies(folder), pools=pools)
 
 
 def rule(*models: str, effect: Effect = Effect.ALLOW) -> Rule:

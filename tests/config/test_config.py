@@ -27,6 +27,7 @@ from gateway.settings import (
     Model,
     Mtls,
     OidcIssuer,
+    Policies,
     Pool,
     ServerTls,
     Settings,
@@ -45,7 +46,7 @@ def test_a_minimal_file_means_the_defaults_of_the_settings(write: Write, root: P
     assert loaded.settings == Settings(
         listen=Listen(ServerTls(root / "tls.crt", root / "tls.key")),
         oidc=(OidcIssuer("corp", "https://idp.example.com", ("nim-gateway",)),),
-        policies=root / "policies",
+        policies=Policies(root / "policies"),
         pools=(Pool("llama", ("openai",), (Model("llama"),), (BackendAddress("http://10.0.0.11:8000"),)),),
     )
     assert loaded.files == (root / "gateway.yaml", root / "tls.crt", root / "tls.key", root / "policies")
@@ -122,9 +123,9 @@ def test_paths_begin_at_the_working_directory_unless_a_root_is_given(
 ) -> None:
     path = write(MINIMAL)
     monkeypatch.chdir(root)
-    assert load(path, None, environment={}).settings.policies == root / "policies"
+    assert load(path, None, environment={}).settings.policies.enforce == root / "policies"
     monkeypatch.chdir("/")
-    assert load(path, root, environment={}).settings.policies == root / "policies"
+    assert load(path, root, environment={}).settings.policies.enforce == root / "policies"
     with pytest.raises(Mistakes):
         load(path, None, environment={})
 

@@ -70,6 +70,9 @@ class Recorder:
     story: list[str] = field(default_factory=list)
     started: bool = False
 
+    def tell(self, name: bytes, value: bytes) -> None:
+        self.story.append(f"tell {name.decode()}: {value.decode()}")
+
     def start(self, status: int, fields: FieldBlock, length: int | None) -> None:
         self.started = True
         self.story.append(f"start {status}")
@@ -166,7 +169,10 @@ class FakeResolver:
 class FakePolicy:
     allow: bool = True
 
-    def authorize(self, principal: Principal, model: ModelRef) -> Grant:
+    def holding(self, at: float, peer: str | None) -> int:
+        return 1
+
+    def authorize(self, principal: Principal, model: ModelRef, holding: int) -> Grant:
         if not self.allow:
             raise Forbidden
         return Grant(principal, model, "rule-1", "policy.yaml:3")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from hypothesis import strategies as st
 
 from gateway.call import ModelRef, Operation, Principal
-from gateway.policy.engine import DEFAULT_OPERATIONS, Effect, Policy, Rule
+from gateway.policy.engine import Policy
+from gateway.policy.rules import DEFAULT_OPERATIONS, Effect, Rule
 
 YES, MAYBE, NO = "yes", "maybe", "no"
 
@@ -89,7 +91,7 @@ def subset(values: Sequence[str], *, least: int = 0) -> st.SearchStrategy[frozen
 def some_rule(draw: st.DrawFn, effect: Effect | None = None) -> Rule:
     who = {"users": USERS, "groups": GROUPS, "clients": CLIENTS, "issuers": ISSUERS}
     kinds = draw(st.frozensets(st.sampled_from(sorted(who)), min_size=1, max_size=2))
-    subjects = {kind: draw(subset(who[kind], least=1)) for kind in sorted(kinds)}
+    subjects: dict[str, Any] = {kind: draw(subset(who[kind], least=1)) for kind in sorted(kinds)}
     written = draw(st.frozensets(st.sampled_from(Operation), max_size=3))
     number = draw(st.integers(1, 10_000))
     return Rule(

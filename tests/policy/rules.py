@@ -8,8 +8,8 @@ import pytest
 
 from gateway.call import ModelRef, Operation, Principal
 from gateway.errors import Refusal
-from gateway.policy.engine import Effect, Rule
-from gateway.seams import Authorize
+from gateway.policy.engine import Policy
+from gateway.policy.rules import Effect, Rule
 
 ANN = Principal("ann", "https://idp.test", "corp", frozenset({"ds", "staff"}), client="app")
 OVERFULL = Principal("ann", "https://idp.test", "corp", groups_known=False)
@@ -24,7 +24,7 @@ def rule(id_: str = "r", effect: Effect = Effect.ALLOW, **more: Any) -> Rule:
     return Rule(**{"id": id_, "file": "p.yaml", "line": 7, "effect": effect, "models": ("*",), **given_, **more})
 
 
-def refused(policy: Authorize, caller: Principal = ANN, model: ModelRef = CHAT) -> Refusal:
+def refused(policy: Policy, caller: Principal = ANN, model: ModelRef = CHAT) -> Refusal:
     with pytest.raises(Refusal) as caught:
         policy.authorize(caller, model)
     return caught.value

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from gateway.call import ModelRef, Operation, Principal
 from gateway.config.mistakes import Mistakes
-from gateway.policy.engine import Effect, Policy, Rule
+from gateway.policy.engine import Policy
 from gateway.policy.files import load
+from gateway.policy.rules import Effect, Rule
 from tests.policy.bad_files import BAD, GOOD, MEANT
 from tests.policy.files import one, wrong
 from tests.policy.reference import answer, some_caller, some_model, some_rule, some_rules

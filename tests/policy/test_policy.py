@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from gateway.call import Grant, ModelRef, Operation, Principal
 from gateway.errors import Forbidden
-from gateway.policy.engine import DECISIONS_LIMIT, DEFAULT_OPERATIONS, Effect, Policy, Rule
+from gateway.policy.engine import DECISIONS_LIMIT, Policy
+from gateway.policy.rules import DEFAULT_OPERATIONS, Effect, Rule
 from tests.policy.reference import answer, some_caller, some_model, some_rule, some_rules, verdict
 from tests.policy.rules import ANN, CHAT, OVERFULL, refused, rule
 from tests.policy.work import lines_run

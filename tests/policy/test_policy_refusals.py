@@ -8,7 +8,8 @@ import pytest
 
 from gateway.call import ModelRef, Operation
 from gateway.errors import Forbidden, GroupsUnknown, NotFound, RouteForbidden, UnknownModel
-from gateway.policy.engine import Effect, Policy, Rule
+from gateway.policy.engine import Policy
+from gateway.policy.rules import Effect, Rule
 from tests.policy.rules import ANN, CHAT, OVERFULL, refused, rule
 
 

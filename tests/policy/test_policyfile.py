@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from gateway.call import ModelRef, Operation, Principal
 from gateway.config.mistakes import Mistakes
 from gateway.config.yamltext import LARGEST
-from gateway.policy.engine import DEFAULT_OPERATIONS, Effect, Policy, Rule
+from gateway.policy.engine import Policy
 from gateway.policy.files import load
+from gateway.policy.rules import DEFAULT_OPERATIONS, Effect, Rule
 from tests.policy.files import one, put, wrong
 
 GOOD = """\

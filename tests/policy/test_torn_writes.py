@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from gateway.call import ModelRef, Operation, Principal
 from gateway.config.mistakes import Mistakes
 from gateway.config.watch import Pace, Settling, contents
-from gateway.policy.engine import Policy, Rule
+from gateway.policy.engine import Policy
 from gateway.policy.files import load
+from gateway.policy.rules import Rule
 from tests.policy.reference import GROUPS, MODELS, USERS, some_rules
 from tests.policy.written import written
 

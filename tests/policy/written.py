@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from gateway.policy.engine import Rule
+from gateway.policy.rules import Rule
 
 
 def entry(rule: Rule) -> dict[str, Any]:

@@ -1,0 +1,40 @@
+"""`nim-gateway policy`: look at, try, compare and put in force what policies say.
+
+Knows: which actions there are. Must not know: what they do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from typing import Final
+
+EXAMPLE: Final = """examples:
+"""
+
+#: By name: the module with `TEXT`, `EXAMPLE`, `add_arguments(parser)` and `run(args) -> exit code`.
+ACTIONS: Final[dict[str, str]] = {}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """One action, with its own arguments."""
+    parser.epilog = EXAMPLE
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for name, module_name in ACTIONS.items():
+        module = importlib.import_module(module_name)
+        action = actions.add_parser(
+            name,
+            help=module.TEXT,
+            description=module.TEXT,
+            epilog=module.EXAMPLE,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_arguments(action)
+        action.set_defaults(run_action=module.run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """The exit code of the action."""
+    code: int = args.run_action(args)
+    return code
