@@ -17,7 +17,7 @@ from fuzz.references.messages import Refused
 from gateway.call import Call, ModelRef, Operation, Principal
 from gateway.errors import Refusal
 from gateway.seams import OwnAnswer, Resolved
-from tests.resolve.asking import ALICE, SITE, Sent, call, resolver
+from tests.resolve.asking import ALICE, HOLDING, SITE, Sent, call, resolver
 
 SENT = {model.name: model.backend_name or model.name for pool in SITE for model in pool.models}
 SEEN = {"small", "tiny"}  # a model that Alice may see, and its alias
@@ -27,7 +27,7 @@ IN_PATH = re.compile(
 )
 
 
-def may(_: Principal, model: ModelRef) -> bool:
+def may(_: Principal, model: ModelRef, _holding: int) -> bool:
     """One model may be looked at, and nothing else done."""
     return model.name == "small" and model.operation in {Operation.LIST, Operation.METADATA}
 
@@ -55,7 +55,7 @@ def check(data: bytes) -> None:
     try:
         found = finished(RESOLVER.resolve(what, Sent(body)))
         if not isinstance(found, Resolved):
-            _check_closed(found.answer(ALICE, 0))
+            _check_closed(found.answer(ALICE, HOLDING))
             return
     except Refusal as refusal:
         assert 400 <= refusal.status < 500, refusal

@@ -19,6 +19,10 @@ Path = tuple[str | int, ...]
 
 RULE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 HOURS: Final = re.compile(r"((?:[01][0-9]|2[0-3]):[0-5][0-9])-((?:[01][0-9]|2[0-3]):[0-5][0-9])")
+# Lie beside the zones on many machines: the machine's own, and clocks that are put forward by all leap seconds.
+NO_ZONE: Final = re.compile("localtime$|posixrules$|right/")
+# Neither a mask nor a zone: `ip_network` would take 10.0.0.0/255.0.0.0, its inverse and fe80::%eth0.
+NETWORK: Final = re.compile(r"[0-9a-fA-F:.]+(?:/[0-9]{1,3})?")
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 SUBJECTS: Final = {"users", "groups", "clients", "issuers", "scopes", "not_groups"}
 NAMING: Final = ("users", "groups", "clients", "issuers")
@@ -90,17 +94,23 @@ def _hours(text: str) -> str:
 
 def _timezone(text: str) -> str:
     try:
-        zoneinfo.ZoneInfo(text)
+        known = not NO_ZONE.match(text) and zoneinfo.ZoneInfo(text)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        known = False
+    if not known:
         return "no time zone of this name is known; expected one like Europe/Madrid"
     return ""
 
 
 def _network(text: str) -> str:
     try:
-        ipaddress.ip_network(text)
+        network = NETWORK.fullmatch(text) and ipaddress.ip_network(text)
     except ValueError:
+        network = None
+    if not network:
         return "expected a network like 10.20.0.0/16, without bits behind its prefix"
+    if isinstance(network, ipaddress.IPv6Network) and network.network_address.ipv4_mapped:
+        return "give a network of IPv4 as such: no client has an address like this one"
     return ""
 
 
@@ -142,6 +152,10 @@ EMPTY: Final = "at least one is needed here"
 #: What a rule asks of calls that it lets in.
 TERMS: Final = ("limits", "engine_fields")
 
+# Whoever empties a condition or a limit and leaves its key must not have taken it away without a word.
+LEFT_EMPTY: Final = "is left empty; give it a value, or leave the key out too"
+NOT_EMPTY: Final = (("when",), ("limits",), *(("limits", name) for name in sorted(LIMITS)))
+
 #: Settings that say nothing unless they have one of these.
 NEEDED: Final = {"when": {"days", "hours"}, "limits": LIMITS}
 
@@ -156,6 +170,7 @@ def wrong_with(entry: dict[str, Any]) -> Iterator[tuple[Path, str]]:
             if message := check(value):
                 yield path, message
     yield from ((keys, EMPTY) for keys in FILLED if _at(entry, keys) == [])
+    yield from ((keys, LEFT_EMPTY) for keys in NOT_EMPTY if _at(entry, keys, EMPTY) is None)
     limits = entry.get("limits")
     if isinstance(limits, dict):
         yield from ((("limits", key), f"'{key}' {LATER}") for key in RATES if key in limits)
@@ -180,9 +195,9 @@ def _values(entry: dict[str, Any], keys: tuple[str, ...]) -> Iterator[tuple[Path
         yield keys, value
 
 
-def _at(entry: dict[str, Any], keys: tuple[str, ...]) -> Any:
-    """What stands at `keys`, or None."""
+def _at(entry: dict[str, Any], keys: tuple[str, ...], otherwise: Any = None) -> Any:
+    """What stands at `keys`; `otherwise` where nothing does."""
     value: Any = entry
     for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
+        value = value.get(key, otherwise) if isinstance(value, dict) else otherwise
     return value

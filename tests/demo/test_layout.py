@@ -30,7 +30,7 @@ def test_the_gateway_takes_the_configuration_and_policies(where: Places) -> None
         "http://127.0.0.1:1", "http://127.0.0.1:2", "http://127.0.0.1:3",
     }  # fmt: skip
     assert (settings.listen.address, settings.listen.port) == ("127.0.0.1", 8443)
-    rules = policyfile.load(settings.policies)
+    rules = policyfile.load(settings.policies.enforce)
     assert [rule.id for rule in rules] == ["data-science", "guests"]
 
 

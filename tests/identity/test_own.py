@@ -21,7 +21,7 @@ from gateway.identity.signatures.signing import OwnKey, own_keys
 from gateway.identity.tokens.identity import BearerIdentity
 from gateway.identity.tokens.oidc import OidcBearer
 from gateway.identity.tokens.own import LEEWAY, Minted, NotMinted, OwnTokens, logins, new_id
-from gateway.settings import Ldap, LdapUsers, Listen, Login, OidcIssuer, ServerTls, Settings
+from gateway.settings import Ldap, LdapUsers, Listen, Login, OidcIssuer, Policies, ServerTls, Settings
 from tests.identity.conftest import EPOCH, Bench, Clock, bearing
 from tests.identity.forged import FORGED
 from tests.identity.pems import MAKERS, pem, private
@@ -35,7 +35,7 @@ CORP = OidcIssuer("corp", "https://idp.test", ("gw",))
 
 def allowed(directory: Ldap = DIRECTORY, corp: OidcIssuer = CORP) -> GroupsAllowed:
     listen = Listen(ServerTls(Path("tls.crt"), Path("tls.key")))
-    return GroupsAllowed(Settings(listen, Path("policies"), (), ldap=(directory,), oidc=(corp,)))
+    return GroupsAllowed(Settings(listen, Policies(Path("policies")), (), ldap=(directory,), oidc=(corp,)))
 
 
 ALL = allowed()

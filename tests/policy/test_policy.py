@@ -11,9 +11,20 @@ from hypothesis import strategies as st
 
 from gateway.call import Grant, ModelRef, Operation, Principal
 from gateway.errors import Forbidden
-from gateway.policy.engine import DECISIONS_LIMIT, Policy
+from gateway.policy.engine import DECISIONS_LIMIT, Policy, Why
 from gateway.policy.rules import DEFAULT_OPERATIONS, Effect, Rule
-from tests.policy.reference import answer, some_caller, some_model, some_rule, some_rules, verdict
+from tests.policy.reference import (
+    NARROWED,
+    Where,
+    answer,
+    some_caller,
+    some_model,
+    some_rule,
+    some_rules,
+    some_where,
+    terms,
+    verdict,
+)
 from tests.policy.rules import ANN, CHAT, OVERFULL, refused, rule
 from tests.policy.work import lines_run
 
@@ -27,29 +38,64 @@ REFUSALS = {
 }
 
 
-@given(some_rules, some_caller, some_model, st.booleans())
+@given(some_rules, some_caller, some_model, st.none() | some_where, st.booleans())
 def test_the_engine_agrees_with_reading_the_rules_one_by_one(
-    rules: list[Rule], caller: Principal, model: ModelRef, hide: bool
+    rules: list[Rule], caller: Principal, model: ModelRef, where: Where | None, hide: bool
 ) -> None:
-    expected = REFUSALS[verdict(rules, caller, model)][2 * model.explicit + hide]
+    expected = REFUSALS[verdict(rules, caller, model, where)][2 * model.explicit + hide]
     policy = Policy(rules, hide_models=hide)
     for _ in range(2):  # decided, then remembered
-        assert answer(policy, caller, model) == expected
-        assert policy.may(caller, model) is (expected == "Grant")
+        assert answer(policy, caller, model, where) == expected
+        assert policy.may(caller, model, where and policy.holding(*where)) is (expected == "Grant")
 
 
-@given(some_rules, some_rule(Effect.ALLOW), some_caller, some_model)
+@given(some_rules, some_caller, some_model, some_where)
+def test_a_grant_carries_the_terms_of_all_rules_that_allow(
+    rules: list[Rule], caller: Principal, model: ModelRef, where: Where
+) -> None:
+    policy = Policy(rules)
+    decision = policy.decide(caller, model, policy.holding(*where))
+    expected = terms(rules, caller, model, where) if decision.why is Why.ALLOWED else ()
+    assert decision.terms == expected
+
+
+def may(rules: list[Rule], caller: Principal, model: ModelRef, where: Where | None) -> bool:
+    policy = Policy(rules)
+    return policy.may(caller, model, where and policy.holding(*where))
+
+
+@given(some_rules, some_rule(Effect.ALLOW), some_caller, some_model, st.none() | some_where)
 def test_one_more_allowing_rule_never_takes_access_away(
-    rules: list[Rule], more: Rule, caller: Principal, model: ModelRef
+    rules: list[Rule], more: Rule, caller: Principal, model: ModelRef, where: Where | None
 ) -> None:
-    assert Policy([*rules, more]).may(caller, model) or not Policy(rules).may(caller, model)
+    assert may([*rules, more], caller, model, where) or not may(rules, caller, model, where)
 
 
-@given(some_rules, some_rule(Effect.DENY), some_caller, some_model)
+@given(some_rules, some_rule(Effect.DENY), some_caller, some_model, st.none() | some_where)
 def test_one_more_denying_rule_never_gives_access(
-    rules: list[Rule], more: Rule, caller: Principal, model: ModelRef
+    rules: list[Rule], more: Rule, caller: Principal, model: ModelRef, where: Where | None
 ) -> None:
-    assert Policy(rules).may(caller, model) or not Policy([*rules, more]).may(caller, model)
+    assert may(rules, caller, model, where) or not may([*rules, more], caller, model, where)
+
+
+@given(some_rules, st.sampled_from(sorted(NARROWED)), st.data(), some_caller, some_model, st.none() | some_where)
+def test_narrowing_every_rule_that_allows_never_gives_access(
+    rules: list[Rule], what: str, data: st.DataObject, caller: Principal, model: ModelRef, where: Where | None
+) -> None:
+    """Only what a rule did not say before: a second window would be another one."""
+    more = {what: data.draw(NARROWED[what])}
+    narrowed = [
+        replace(rule, **more) if rule.effect is Effect.ALLOW and not getattr(rule, what) else rule for rule in rules
+    ]
+    assert may(rules, caller, model, where) or not may(narrowed, caller, model, where)
+
+
+@given(some_rules, some_caller, some_model, some_where)
+def test_who_comes_at_an_unknown_time_from_an_unknown_address_gets_no_more_than_at_any_other(
+    rules: list[Rule], caller: Principal, model: ModelRef, where: Where
+) -> None:
+    assert may(rules, caller, model, where) or not may(rules, caller, model, None)
+    assert may(rules, caller, model, where) or not may(rules, caller, model, (where[0], None))
 
 
 @given(some_rules, st.randoms(use_true_random=False), some_caller, some_model)
@@ -81,7 +127,7 @@ def test_a_caller_whose_groups_are_unknown_never_gets_more_than_one_in_every_gro
     rules: list[Rule], caller: Principal, model: ModelRef
 ) -> None:
     unknown = replace(caller, groups_known=False)
-    everything = frozenset(group for each in rules for group in each.groups)
+    everything = frozenset(group for each in rules for group in each.groups | each.not_groups)
     known_few, known_all = replace(caller, groups_known=True), replace(caller, groups_known=True, groups=everything)
     if Policy(rules).may(unknown, model):
         assert Policy(rules).may(known_few, model)

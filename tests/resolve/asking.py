@@ -21,6 +21,8 @@ from gateway.seams import OwnAnswer, Resolved
 from gateway.settings import Model
 
 ALICE = Principal("alice", "https://idp.test", "corp")
+#: A number that no test makes otherwise: what the pages hand on is what they were given.
+HOLDING = 0b1011
 JSON: Fields = ((b"content-type", b"application/json"),)
 LIMIT = 64 * 1024
 
@@ -55,13 +57,13 @@ def built(*wanted: settings.Pool) -> tuple[Pool, ...]:
     return build_pools(wanted, None, lambda _: ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
 
 
-def everything(_: Principal, __: ModelRef) -> bool:
+def everything(_: Principal, __: ModelRef, ___: int) -> bool:
     return True
 
 
 def resolver(
     *wanted: settings.Pool,
-    may: Callable[[Principal, ModelRef], bool] = everything,
+    may: Callable[[Principal, ModelRef, int], bool] = everything,
     ready: bool = True,
 ) -> HttpResolver:
     return HttpResolver(built(*(wanted or SITE)), may, LIMIT, lambda: ready)
@@ -112,7 +114,7 @@ def page(who: HttpResolver, path: str, method: str = "GET") -> OwnAnswer:
     """The gateway's own answer to Alice."""
     found = asyncio.run(who.resolve(call(path, method), Sent()))
     assert not isinstance(found, Resolved)
-    return found.answer(ALICE)
+    return found.answer(ALICE, HOLDING)
 
 
 def chat(**members: Any) -> bytes:

@@ -14,12 +14,12 @@ from gateway.errors import NotFound, UnknownModel
 from gateway.resolve.resolver import _PAGES, HttpResolver
 from gateway.resolve.rules import shipped
 from gateway.settings import Model
-from tests.resolve.asking import ALICE, CHAT, LIMIT, SITE_RESOLVER, call, everything, page, pool, resolver
+from tests.resolve.asking import ALICE, CHAT, HOLDING, LIMIT, SITE_RESOLVER, call, everything, page, pool, resolver
 
 
 def only(*names: str, explicit: bool = False) -> Any:
-    def may(principal: Principal, model: ModelRef) -> bool:
-        assert principal is ALICE
+    def may(principal: Principal, model: ModelRef, holding: int) -> bool:
+        assert (principal, holding) == (ALICE, HOLDING)
         return model.name in names and (explicit or not model.explicit)
 
     return may
