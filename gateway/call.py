@@ -229,11 +229,27 @@ class Grant:
     terms: tuple[tuple[str, Terms], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Rulebook:
+    """Which policy decides, as far as a decision's record has to say it, so that it can be made again.
+
+    `digest` names the text of its rules, `groups` and `scopes` are those that the rules speak of. `hide_models`: see
+    `Policy`. `generation` counts readings of the files.
+    """
+
+    generation: int = 0
+    digest: str = ""
+    groups: frozenset[str] = frozenset()
+    scopes: frozenset[str] = frozenset()
+    hide_models: bool = False
+
+
 class Outcome:
     """What became of one call; the only value that grows while the call runs. Times are `time.monotonic()` seconds.
 
-    `series`: where the call is counted, once its model is known. Most calls set few of these, so the defaults stand on
-    the class and making one costs nothing.
+    `series`: where the call is counted, once its model is known. `decision_id` names it to
+    its caller; `decided_at`: UNIX seconds for which the rules of `rulebook` were asked, 0 where they were not. Most calls
+    set few of these, so the defaults stand on the class and making one costs nothing.
     """
 
     principal: Principal | None = None
@@ -251,6 +267,9 @@ class Outcome:
     tokens_out: int | None = None
     refusal: Refusal | None = None
     series: CallSeries | None = None
+    rulebook: Rulebook | None = None
+    decision_id: bytes = b""
+    decided_at: int = 0
 
     def __init__(self, call: Call) -> None:
         self.call = call

@@ -27,7 +27,7 @@ _IDENTITY = frozenset(
     (
         b"api-key", b"apikey", b"authorization", b"client-cert", b"client-cert-chain", b"cookie", b"cf-connecting-ip",
         b"cf-connecting-ipv6", b"dpop", b"fastly-client-ip", b"forwarded", b"token", b"true-client-ip", b"via",
-        b"x-apigateway-api-userinfo", b"x-api-key", b"x-client-ip", b"x-cluster-client-ip",
+        b"x-apigateway-api-userinfo", b"x-api-key", b"x-client-ip", b"x-cluster-client-ip", b"x-decision-id",
         b"x-endpoint-api-userinfo", b"x-functions-key", b"x-goog-api-key", b"x-real-ip", b"x-request-id",
         b"x-scope-orgid",
     )
@@ -73,8 +73,10 @@ _CREDENTIAL_SUFFIXES = (
     b"-access-key", b"-api-key", b"-apikey", b"-password", b"-secret", b"-subscription-key", b"-token",
 )  # fmt: skip
 
-# Of an answer: the backend's cookies, its load report, its idea of CORS and of our request id stay behind.
-_ANSWER_DROPS = frozenset((b"set-cookie", b"set-cookie2", b"endpoint-load-metrics", b"x-request-id", b"alt-svc"))
+# Of an answer: the backend's cookies, its load report, its idea of CORS and of our names for the call stay behind.
+_ANSWER_DROPS = frozenset(
+    (b"alt-svc", b"endpoint-load-metrics", b"set-cookie", b"set-cookie2", b"x-decision-id", b"x-request-id")
+)
 _ANSWER_PREFIXES = (b"access-control-",)
 
 # What the gateway's own pages read of a request, and what of their answers stays behind.
@@ -84,7 +86,7 @@ _PAGE_FIELDS = frozenset(
         b"sec-fetch-dest", b"sec-fetch-mode", b"sec-fetch-site",
     )
 )  # fmt: skip
-_PAGE_DROPS = frozenset((b"server", b"x-gateway-told", b"x-request-id"))
+_PAGE_DROPS = frozenset((b"server", b"x-decision-id", b"x-gateway-told", b"x-request-id"))
 
 # Where an answer says that something else is; a backend's own address would be told and be of no use.
 _PLACES = frozenset((b"location", b"content-location"))

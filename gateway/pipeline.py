@@ -13,7 +13,7 @@ from typing import Protocol
 
 from gateway.accounting.tallies import CallSeries, Tallies
 from gateway.admission import Admission
-from gateway.call import Call, Channel, FieldBlock, Grant, ModelRef, Outcome, Principal
+from gateway.call import Call, Channel, FieldBlock, Grant, ModelRef, Outcome, Principal, Rulebook
 from gateway.errors import (
     ClientGone,
     ConnectFailed,
@@ -38,6 +38,9 @@ from gateway.seams import Authorize, Outbound, OwnAnswer, Pages, Resolved, Resol
 from gateway.settings import Timeouts
 
 log = logging.getLogger(__name__)
+
+# Digits of a policy's digest in the name of a decision: enough to tell the policies of a site apart.
+_MARK = 12
 
 # Beyond the first attempt. More would turn one bad pool into a storm on the next.
 _RETRIES = 2
@@ -78,6 +81,7 @@ class Pipeline:
         tallies: Tallies,
         timeouts: Timeouts,
         pages: Pages | None = None,
+        rulebook: Rulebook = Rulebook(),  # noqa: B008  a frozen value
     ) -> None:
         self._resolver = resolver
         self._identity = identity
@@ -88,6 +92,8 @@ class Pipeline:
         self._tallies = tallies
         self._timeouts = timeouts
         self._pages = pages
+        self._rulebook = rulebook
+        self._mark = f"{rulebook.digest[:_MARK]}.".encode()
         self._for_backends: dict[Pool, RequestCrossing] = {}
         self._for_callers = AnswerCrossing()
 
@@ -117,20 +123,25 @@ class Pipeline:
             await self._pages.relay(exchange, outcome)
             return
         outcome.principal = principal = self._identity.recall(call) or await self._identity.identify(call)
+        # Also where the rules will not be asked: whether there is a model that the caller may not know of stays unsaid.
+        outcome.rulebook = self._rulebook
+        outcome.decision_id = decision_id = self._mark + call.id.encode()
+        exchange.reply.tell(b"X-Decision-Id", decision_id)
         asked = await self._resolver.resolve(call, exchange.body)
-        holding = self._policy.holding(time.time(), call.peer)
+        outcome.decided_at = at = int(time.time())  # whole, so that its record is no other time than it was
+        holding = self._policy.holding(float(at), call.peer)
         if not isinstance(asked, Resolved):
             _give(exchange.reply, asked.answer(principal, holding), outcome)
             return
         pool = asked.pool.name
-        outcome.pool, outcome.model = pool, asked.needs[0]
+        outcome.pool = pool
         outcome.grant = grant = self._authorize(call, principal, asked, holding, outcome)
         asked = self._meet(asked, grant, exchange, outcome)
         with self._admission.admit(pool):
             await self._relay(exchange, asked, grant, outcome)
 
     def _authorize(self, call: Call, principal: Principal, asked: Resolved, holding: int, outcome: Outcome) -> Grant:
-        """Everything the call needs must be granted; the first is what it is accounted for.
+        """Everything the call needs must be granted; it is accounted for the first, or for the one that is not granted.
 
         The same caller asking for the same things with the same head gets the same grant, for as long as these rules
         hold.
@@ -138,15 +149,20 @@ class Pipeline:
         needs = asked.needs
         noted: _Granted | None = call.derived.get(self)
         if noted is not None and noted[0] is principal and noted[1] is needs and noted[2] == holding:
-            outcome.series = noted[4]
+            outcome.model, outcome.series = needs[0], noted[4]
             return noted[3]
-        model = needs[0]
-        outcome.series = series = self._tallies.series(asked.pool.name, model.name, model.operation)
-        grant = self._policy.authorize(principal, model, holding)
-        for other in needs[1:]:
-            self._policy.authorize(principal, other, holding)
-        call.note(self, (principal, needs, holding, grant, series))
-        return grant
+        grants = [self._need(principal, need, holding, asked.pool, outcome) for need in needs]
+        self._account_for(needs[0], asked.pool, outcome)
+        call.note(self, (principal, needs, holding, grants[0], outcome.series))
+        return grants[0]
+
+    def _need(self, principal: Principal, need: ModelRef, holding: int, pool: Pool, outcome: Outcome) -> Grant:
+        self._account_for(need, pool, outcome)
+        return self._policy.authorize(principal, need, holding)
+
+    def _account_for(self, need: ModelRef, pool: Pool, outcome: Outcome) -> None:
+        outcome.model = need
+        outcome.series = self._tallies.series(pool.name, need.name, need.operation)
 
     def _meet(self, asked: Resolved, grant: Grant, exchange: Exchange, outcome: Outcome) -> Resolved:
         """What may be sent on under the terms of the grant. Raises a `Refusal` for a call that asks for more."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 
@@ -17,8 +17,14 @@ import orjson
 from gateway.accounting.appender import Appender
 from gateway.call import Grant, Outcome
 
-# Longest text of a field; a subject or a path may be a caller's invention.
+# Longest text of a field that nothing is decided by; a path may be a caller's invention.
 _TEXT_LIMIT = 256
+
+# Longest name of a caller or a client. Those that providers give are no longer (`identity.names`).
+_NAME_LIMIT = 512
+
+# Of the groups and of the scopes that the policy speaks of, so many characters of names are written for one caller.
+_NAMES_LIMIT = 16 * 1024
 
 # Lines are written together, this many seconds after the first: a crash loses no more than that, and of however many
 # calls a second 20 wake the thread.
@@ -37,6 +43,22 @@ def printable(text: str) -> str:
         return text
     cut = text[:_TEXT_LIMIT]
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)
+
+
+def _visible(text: bytes) -> bytes:
+    """JSON that says the same without a character that is not visible: those that orjson leaves are escaped as well."""
+    if text.isascii():
+        return text
+    written = text.decode()
+    if written.isprintable():
+        return text
+    return "".join(c if c.isprintable() else _escaped(c) for c in written).encode()
+
+
+def _escaped(character: str) -> str:
+    """RFC 8259 section 7: in code units of UTF-16."""
+    units = character.encode("utf-16-be").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 _THOUSANDTHS = tuple(b"%03d" % number for number in range(1000))
@@ -72,11 +94,13 @@ class Lines:
         waited, took = int((first - started) * 1e6), int((now - started) * 1e6)  # microseconds
         # A literal, because only that is compiled to joining its parts.
         return (
-            b'{"time":"%b","request_id":"%b",%b,"status":%d,"tokens_in":%b,"tokens_out":%b,"bytes":%d,"ttft_ms":%b'
+            b'{"time":"%b","request_id":"%b","decision_id":%b,"decided_at":%b,%b,"status":%d,"tokens_in":%b,"tokens_out":%b,"bytes":%d,"ttft_ms":%b'
             b',"duration_ms":%d.%b,"attempts":%d}\n'
         ) % (
             stamp,
             call.id.encode(),
+            b'"%b"' % outcome.decision_id if outcome.decision_id else b"null",
+            b"%d" % outcome.decided_at if outcome.decided_at else b"null",
             facts,
             outcome.status,
             b"null" if tokens_in is None else b"%d" % tokens_in,
@@ -111,19 +135,21 @@ def _facts(outcome: Outcome) -> bytes:
         outcome.model,
         outcome.refusal,
     )
-    facts = {
-        "subject": printable(principal.subject) if principal else None,
+    facts: dict[str, object] = {
+        "subject": _name(principal.subject) if principal else None,
         "issuer": principal.issuer if principal else None,
         "provider": principal.provider if principal else None,
         "credential": printable(principal.credential) if principal and principal.credential else None,
         "groups_used": tuple(map(printable, grant.groups_used)) if grant else (),
-        "client": printable(principal.client) if principal and principal.client else None,
+        "client": _name(principal.client) if principal and principal.client else None,
+        **_known(outcome),
         "peer": call.peer,
         "method": call.method,
         "path": printable(call.path),
         "model": model.name if model else None,
-        "version": model.version if model else None,
+        "version": printable(model.version) if model and model.version else None,
         "operation": model.operation.value if model else None,
+        "explicit": model.explicit if model else None,
         "decision": "allow" if grant or (refusal is None and outcome.status) else "deny",
         "rule": grant.rule if grant else (refusal and refusal.rule) or None,
         "reason": refusal.code if refusal else "ok",
@@ -131,7 +157,51 @@ def _facts(outcome: Outcome) -> bytes:
         "pool": outcome.pool or None,
         "backend": outcome.backend or None,
     }
-    return orjson.dumps(facts)[1:-1]
+    return _visible(orjson.dumps(facts)[1:-1])
+
+
+def _known(outcome: Outcome) -> dict[str, object]:
+    """What else the rules went by: which rules, and what they speak of that the caller has."""
+    principal, rulebook = outcome.principal, outcome.rulebook
+    if principal is None or rulebook is None:
+        return dict.fromkeys(("groups", "groups_known", "scopes", "left_out", "generation", "policy", "hide_models"))
+    groups, scopes = principal.groups & rulebook.groups, principal.scopes & rulebook.scopes
+    told_groups, told_scopes = _names(groups), _names(scopes)
+    left_out = len(groups) - len(told_groups) + len(scopes) - len(told_scopes)
+    return {
+        "groups": told_groups,
+        "groups_known": principal.groups_known,
+        "scopes": told_scopes,
+        "left_out": left_out + sum(len(name) > _NAME_LIMIT for name in (principal.subject, principal.client or "")),
+        "generation": rulebook.generation,
+        "policy": rulebook.digest,
+        "hide_models": rulebook.hide_models,
+    }
+
+
+def _names(names: Iterable[str]) -> list[str]:
+    """The first of them, in order, as many as fit."""
+    told: list[str] = []
+    size = 0
+    for name in sorted(names):
+        size += len(name)
+        if size > _NAMES_LIMIT:
+            break
+        told.append(_name(name))
+    return told
+
+
+def _name(text: str) -> str:
+    """Whole: JSON escapes what is not visible, and whoever reads it finds the very name again.
+
+    Half of a pair of UTF-16 is no character and has no UTF-8; no name that a provider gives holds one.
+    """
+    cut = text[:_NAME_LIMIT]
+    try:
+        cut.encode()
+    except UnicodeEncodeError:
+        return printable(cut)
+    return cut
 
 
 class AuditFile:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
 
-from gateway.call import Grant, ModelRef, Operation, Principal
+from gateway.call import Grant, ModelRef, Operation, Principal, Rulebook
 from gateway.errors import Forbidden, GroupsUnknown, NotFound, Refusal, RouteForbidden, UnknownModel
 from gateway.globs import GlobMasks
 from gateway.policy.conditions import address_of, within
@@ -212,6 +212,11 @@ class Policy:
         if outcome.rule is not None and outcome.why is Why.DENIED:
             refusal.rule = outcome.rule.id
         raise refusal
+
+    def rulebook(self, generation: int) -> Rulebook:
+        """What the record of a decision says of these rules, as those of this generation."""
+        masks = self._masks
+        return Rulebook(generation, self.digest, masks.group_names, frozenset(masks.scopes), self.hide_models)
 
     @property
     def entries(self) -> int:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.accounting.audit import AuditFile, Clock, Lines, printable
-from gateway.call import Grant, ModelRef, Operation, Outcome, Principal
+from gateway.call import Grant, ModelRef, Operation, Outcome, Principal, Rulebook
 from gateway.errors import Forbidden
 from tests.path.fakes import CALL, but
 
@@ -158,3 +158,43 @@ def test_a_line_that_was_written_before_is_written_anew_where_anything_differs()
         written = lines.write(outcome(**made), STAMP, 11.0)
         assert written == Lines().write(outcome(**made | {"call": but(made["call"], derived={})}), STAMP, 11.0)
         assert written != usual
+
+
+# What providers may call people (`identity.names.plain`).
+NAMES = st.text(
+    st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="\u2028\u2029"), min_size=1, max_size=512
+)
+
+
+@given(NAMES, NAMES, st.frozensets(NAMES, max_size=4), st.frozensets(NAMES, max_size=4))
+def test_a_line_gives_back_every_name_that_a_decision_hangs_on(
+    subject: str, client: str, groups: frozenset[str], scopes: frozenset[str]
+) -> None:
+    principal = Principal(subject, "i", "corp", groups | {"unheard of"}, client, scopes | {"unheard of"})
+    rulebook = Rulebook(3, "d" * 32, groups | {"others"}, scopes | {"others"})
+    text = Lines().write(outcome(principal=principal, rulebook=rulebook, grant=None), STAMP, 11.0)
+
+    facts = json.loads(text)
+    assert (facts["subject"], facts["client"]) == (subject, client)
+    assert (facts["groups"], facts["scopes"], facts["left_out"]) == (sorted(groups), sorted(scopes), 0)
+    assert (facts["generation"], facts["policy"], facts["hide_models"]) == (3, "d" * 32, False)
+    assert all(character.isprintable() for character in text.decode()[:-1]), "a terminal would obey it"
+
+
+def test_a_line_says_when_it_could_not_hold_all_groups() -> None:
+    groups = frozenset(f"{number:04}{'x' * 400}" for number in range(60))
+    principal = Principal("alice", "i", "corp", groups)
+    facts = json.loads(Lines().write(outcome(principal=principal, rulebook=Rulebook(groups=groups)), STAMP, 11.0))
+
+    assert len(facts["groups"]) + facts["left_out"] == 60
+    assert facts["left_out"] > 0
+    assert facts["groups"] == sorted(groups)[: len(facts["groups"])]
+
+
+def test_a_line_tells_the_decision_its_time_and_nothing_of_them_where_no_rule_was_asked() -> None:
+    made = outcome(decision_id=b"abc.def", decided_at=1764547200)
+    facts = json.loads(Lines().write(made, STAMP, 11.0))
+    assert (facts["decision_id"], facts["decided_at"]) == ("abc.def", 1764547200)
+
+    facts = json.loads(Lines().write(outcome(principal=None, grant=None), STAMP, 11.0))
+    assert (facts["decision_id"], facts["decided_at"], facts["groups"], facts["policy"]) == (None, None, None, None)

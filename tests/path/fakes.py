@@ -24,6 +24,7 @@ from gateway.call import (
     Operation,
     Outcome,
     Principal,
+    Rulebook,
 )
 from gateway.drive import Drive, Moment
 from gateway.errors import Forbidden, Refusal, Unidentified
@@ -69,8 +70,12 @@ class Recorder:
 
     story: list[str] = field(default_factory=list)
     started: bool = False
+    decision_id: bytes = b""
 
     def tell(self, name: bytes, value: bytes) -> None:
+        if name == b"X-Decision-Id":
+            self.decision_id = value
+            return
         self.story.append(f"tell {name.decode()}: {value.decode()}")
 
     def start(self, status: int, fields: FieldBlock, length: int | None) -> None:
@@ -152,6 +157,7 @@ class FakeResolver:
     pool: Pool
     payload: bytes | None = b"{}"
     refusal: Refusal | None = None
+    needs: tuple[ModelRef, ...] = (MODEL,)
 
     def dialect(self, path: str) -> Dialect:
         return Dialect.OPENAI
@@ -162,18 +168,19 @@ class FakeResolver:
     async def resolve(self, call: Call, body: object) -> Resolved | OwnPage:
         if self.refusal is not None:
             raise self.refusal
-        return Resolved((MODEL,), self.pool, b"/v1/chat/completions", self.payload, 1000, UsageKind.OPENAI)
+        return Resolved(self.needs, self.pool, b"/v1/chat/completions", self.payload, 1000, UsageKind.OPENAI)
 
 
 @dataclass
 class FakePolicy:
     allow: bool = True
+    denied: frozenset[str] = frozenset()
 
     def holding(self, at: float, peer: str | None) -> int:
         return 1
 
     def authorize(self, principal: Principal, model: ModelRef, holding: int) -> Grant:
-        if not self.allow:
+        if not self.allow or model.name in self.denied:
             raise Forbidden
         return Grant(principal, model, "rule-1", "policy.yaml:3")
 
@@ -196,6 +203,8 @@ class Stage:
     allow: bool = True
     payload: bytes | None = b"{}"
     refusal: Refusal | None = None
+    needs: tuple[ModelRef, ...] = (MODEL,)
+    denied: frozenset[str] = frozenset()
     done: list[Outcome] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -212,14 +221,15 @@ class Stage:
         self.admission = Admission()
         self.tallies = Tallies()
         self.pipeline = Pipeline(
-            resolver=FakeResolver(self.pool, self.payload, self.refusal),
+            resolver=FakeResolver(self.pool, self.payload, self.refusal, self.needs),
             identity=FakeIdentity(),
-            policy=FakePolicy(self.allow),
+            policy=FakePolicy(self.allow, self.denied),
             admission=self.admission,
             wires={Channel.HTTP: self.wire},
             account=self.done.append,
             tallies=self.tallies,
             timeouts=Timeouts(),
+            rulebook=Rulebook(1, "0123456789abcdef" * 2),
         )
 
     def begin(self, call: Call = CALL, body: FakeBody | None = None) -> tuple[Drive, Recorder]:

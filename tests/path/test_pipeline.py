@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.call import AnswerHead
+from gateway.call import AnswerHead, ModelRef, Operation
 from gateway.drive import Moment
 from gateway.errors import (
     ClientGone,
@@ -49,6 +49,43 @@ def test_nobody_reaches_a_backend_without_identity_and_grant() -> None:
     for stage, call in ((Stage({1: answers()}), but(CALL, fields=())), (Stage({1: answers()}, allow=False), CALL)):
         stage.play(call)
         assert stage.wire.went_to == []
+
+
+@pytest.mark.parametrize("stage", [Stage({1: answers()}), Stage({1: answers()}, allow=False)])
+def test_a_caller_is_told_the_name_of_the_decision_whatever_it_is(stage: Stage) -> None:
+    _, reply = stage.begin()
+
+    outcome = stage.done[0]
+    assert reply.decision_id == outcome.decision_id == b"0123456789ab." + CALL.id.encode()
+    assert outcome.decided_at > 0
+
+
+def test_an_unknown_model_has_a_decision_id_like_one_that_is_hidden_and_nobody_has_none() -> None:
+    stage = Stage({1: answers()}, refusal=UnknownModel())
+    _, reply = stage.begin()
+    assert reply.decision_id == b"0123456789ab." + CALL.id.encode()
+    assert stage.done[0].decided_at == 0
+
+    _, reply = Stage({1: answers()}).begin(but(CALL, fields=()))
+    assert reply.decision_id == b""
+
+
+@pytest.mark.parametrize("refused", ["one", "two", "three"])
+def test_a_call_for_several_models_is_accounted_for_the_one_that_is_refused(refused: str) -> None:
+    needs = tuple(ModelRef(name, Operation.METADATA) for name in ("one", "two", "three"))
+    stage = Stage({1: answers()}, needs=needs, denied=frozenset({refused}))
+
+    assert stage.play() == ["refuse model_not_allowed"]
+    assert (stage.done[0].model, stage.done[0].grant) == (ModelRef(refused, Operation.METADATA), None)
+    assert stage.done[0].series is stage.tallies.series("p", refused, "metadata")
+
+
+def test_a_call_for_several_models_that_are_granted_is_accounted_for_the_first() -> None:
+    needs = tuple(ModelRef(name, Operation.METADATA) for name in ("one", "two"))
+    stage = Stage({1: answers()}, needs=needs)
+
+    assert stage.play()[-1] == "end"
+    assert (stage.done[0].model, stage.done[0].series) == (needs[0], stage.tallies.series("p", "one", "metadata"))
 
 
 def test_health_is_answered_to_anybody() -> None:
