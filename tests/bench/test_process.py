@@ -22,8 +22,7 @@ def test_children_belong_to_the_server_and_end_with_it(tmp_path: Path) -> None:
     server = Running("parent", [sys.executable, "-c", PARENT, str(port), LISTEN], core, tmp_path / "log", tmp_path)
     try:
         server.await_port(port)
-        pid = next(pid for pid in tree(os.getpid()) if str(port) in command(pid))
-        family = tree(pid)
+        family = tree(server.pid)
         assert len(family) == 2
         assert all(os.sched_getaffinity(one) == {core} for one in family)
         assert server.cpu() > 0
@@ -33,14 +32,6 @@ def test_children_belong_to_the_server_and_end_with_it(tmp_path: Path) -> None:
     deadline = time.monotonic() + 5
     while any(alive(one) for one in family):
         assert time.monotonic() < deadline, "something is left running"
-
-
-def command(pid: int) -> str:
-    """Its command line; nothing when it is gone already, as children of the servers of other tests may be."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text()
-    except OSError:
-        return ""
 
 
 def alive(pid: int) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
+from selenium.common.exceptions import WebDriverException
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
@@ -176,7 +176,7 @@ class Browser:
     def _seen(self) -> str:
         try:
             return self.text
-        except (NoSuchElementException, StaleElementReferenceException):  # between two pages
+        except WebDriverException:  # between two pages, which it says in several ways
             return ""
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import select
 import socket
 import ssl
 import time
@@ -20,6 +21,7 @@ from urllib.parse import urlsplit
 #: Seconds that any read may take; far more than any answer needs on two slow cores.
 READ_LIMIT = 60.0
 PIECE = 64 * 1024
+POLL = 0.05  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +164,23 @@ def raw(port: int, ca: Path | None = None, limit: float = READ_LIMIT) -> Iterato
             return
         with trusting(ca).wrap_socket(plain, server_hostname="localhost") as wrapped:
             yield wrapped
+
+
+def spoken(line: socket.socket, sent: bytes) -> bytes:
+    """Everything that comes until the other side closes, while `sent` goes out: by one thread, as TLS needs it."""
+    line.settimeout(0)
+    received, left, until = b"", memoryview(sent), time.monotonic() + READ_LIMIT
+    while True:
+        if time.monotonic() > until:
+            raise TimeoutError(f"{len(left)} bytes to send and {len(received)} received")
+        select.select([line], [line] if left else [], [], POLL)
+        with suppress(ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError):
+            if left:
+                left = left[line.send(left[:PIECE]) :]
+        with suppress(ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError):
+            while piece := line.recv(PIECE):
+                received += piece
+            return received
 
 
 class Conversation:
