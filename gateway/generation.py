@@ -28,6 +28,7 @@ from gateway.listed import read as read_listed
 from gateway.pipeline import Pipeline
 from gateway.policy import files as policyfile
 from gateway.policy.engine import Policy
+from gateway.policy.files import Written
 from gateway.policy.rules import Rule
 from gateway.pools.backends import Pool, build_pools
 from gateway.pools.health import servable
@@ -48,10 +49,15 @@ class Source:
     """
 
     settings: Settings
-    rules: tuple[Rule, ...]
+    policy: Written
     listed: Listed
     files: Mapping[Path, Content]
     secrets: frozenset[Path] = frozenset()
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """Those that decide."""
+        return self.policy.rules
 
     @property
     def authorities(self) -> Content | None:
@@ -78,12 +84,12 @@ def read(path: Path, root: Path | None, seen: Mapping[Path, Content] | None = No
     Blocks. Raises `mistakes.Mistakes` with all there are in them.
     """
     seen = look(path, root) if seen is None else seen
-    loaded, rules, listed = _read(path, root)
+    loaded, policy, listed = _read(path, root)
     files = {file: content if content == seen[file] else UNKNOWN for file, content in contents(seen).items()}
-    return Source(loaded.settings, rules, listed, files, loaded.secrets)
+    return Source(loaded.settings, policy, listed, files, loaded.secrets)
 
 
-def _read(path: Path, root: Path | None) -> tuple[config.Loaded, tuple[Rule, ...], Listed]:
+def _read(path: Path, root: Path | None) -> tuple[config.Loaded, Written, Listed]:
     try:
         loaded = config.load(path, root)
     except Mistakes as error:
@@ -92,11 +98,11 @@ def _read(path: Path, root: Path | None) -> tuple[config.Loaded, tuple[Rule, ...
         raise Mistakes((*error.mistakes, *chain.from_iterable(map(_policy_mistakes, folders))), error.files) from None
     settings, found = loaded.settings, list[Mistake]()
     providers = identities.names(settings)
-    rules: tuple[Rule, ...] = _noted(found, lambda: policyfile.load(settings.policies.enforce), ())
+    policy = _noted(found, lambda: policyfile.read(settings.policies.enforce), Written())
     listed = _noted(found, lambda: read_listed(settings, providers), Listed())
-    if found := [*found, *_strangers(rules, providers)]:
+    if found := [*found, *_strangers(policy.rules, providers)]:
         raise Mistakes(found, loaded.files)
-    return loaded, rules, listed
+    return loaded, policy, listed
 
 
 def _noted(found: list[Mistake], load: Callable[[], T], otherwise: T) -> T:
@@ -158,7 +164,8 @@ class Generation:
         """What runs, for people; ages in seconds."""
         return {
             "generation": self.number,
-            "rules": len(self.source.rules),
+            "policy": self.policy.digest,
+            "rules": len(self.policy.rules),
             "issuers": {
                 keys.name: {"ready": keys.ready, "keys_age_seconds": keys.age()}
                 for keys in self.identities.key_sets.values()
@@ -214,7 +221,7 @@ def _build(source: Source, lasting: Lasting, previous: Generation | None) -> Gen
     tallies = lasting.tallies
     around = Around(lasting.fetch, tallies.authenticated, tallies.key_used, lasting.throttle, lasting.spawn)
     asked = identities.build(settings, source.listed, around, previous.identities if previous else None)
-    policy = Policy(source.rules, hide_models=settings.hide_models)
+    policy = Policy(source.rules, hide_models=settings.hide_models, digest=source.policy.digest)
     pipeline = Pipeline(
         resolver=HttpResolver(pools, policy.may, settings.listen.max_body, lasting.ready),
         identity=asked.first_of,
