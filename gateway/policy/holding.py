@@ -6,7 +6,12 @@ Must not know: callers, models, how rules decide, clocks, sockets.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable
 from datetime import datetime
+from itertools import accumulate
+from operator import xor
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -19,11 +24,41 @@ PEERS_LIMIT: Final = 4096
 MINUTE: Final = 60  # seconds; the clocks of all zones have changed at whole minutes since 1972
 
 
+class _Zone:
+    """The windows of one time zone: which rules are open in each part of the day, by the day on which they opened."""
+
+    __slots__ = ("_begins", "_clock", "_days", "_evening", "_morning")
+
+    def __init__(self, clock: ZoneInfo, windows: Iterable[tuple[Window, int]]) -> None:
+        """`windows`: each with the rules that have it; no rule has two."""
+        self._clock: Final = clock
+        self._days = [0] * 7
+        # What opens or closes at a minute of the day: windows that opened on this day, and on the day before.
+        evening, morning = defaultdict[int, int](int), defaultdict[int, int](int)
+        for window, rules in windows:
+            for day in window.days:
+                self._days[day] |= rules
+            evening[window.begin] ^= rules
+            if window.begin < window.end:
+                evening[window.end] ^= rules
+            else:
+                morning[0] ^= rules
+                morning[window.end] ^= rules
+        self._begins: Final[list[int]] = sorted({0, *evening, *morning})
+        self._evening: Final[list[int]] = [*accumulate((evening[minute] for minute in self._begins), xor)]
+        self._morning: Final[list[int]] = [*accumulate((morning[minute] for minute in self._begins), xor)]
+
+    def open(self, at: int) -> int:
+        """The rules whose window is open `at` this UNIX time; see `Window.holds`."""
+        wall = datetime.fromtimestamp(at, self._clock)
+        day, part = wall.weekday(), bisect_right(self._begins, wall.hour * 60 + wall.minute) - 1
+        return self._days[day] & self._evening[part] | self._days[day - 1] & self._morning[part]
+
+
 class Holding:
     """Of these rules, numbered as they come, those that hold.
 
-    Windows are asked once a minute, each once however many rules have it. An address is looked up once for each length
-    that a prefix has.
+    What is open is looked up once a minute, once for each zone; an address once for each length that a prefix has.
     """
 
     __slots__ = (
@@ -34,70 +69,55 @@ class Holding:
         "_open",
         "_peers",
         "_unplaced",
-        "_windows",
+        "_windowed",
         "_zones",
         "unknown",
     )
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
         self._all: Final = (1 << len(rules)) - 1
-        self._windows: dict[str, dict[Window, int]] = {}
-        # Kept here: the library keeps eight, and reads the others from their files again.
-        self._zones: dict[str, ZoneInfo] = {}
+        numbered = [(1 << number, rule) for number, rule in enumerate(rules)]
+        denies = sum(bit for bit, rule in numbered if rule.effect is Effect.DENY)
+        #: Those that hold where nothing is known of time and address: a condition does not let in, and denies.
+        self.unknown: Final = denies | sum(bit for bit, rule in numbered if not rule.conditional)
+        self._windowed: Final = sum(bit for bit, rule in numbered if rule.window is not None)
+        self._networked: Final = sum(bit for bit, rule in numbered if rule.networks)
+        self._unplaced: Final = self._networked & denies
+        windows: dict[str, dict[Window, int]] = {}
         #: By version of the protocol and bits behind the prefix: the rules by the prefix.
         self._networks: dict[tuple[int, int], dict[int, int]] = {}
-        self._networked = self._unplaced = self._minute = 0
-        denies_if = 0
-        for number, rule in enumerate(rules):
-            bit = 1 << number
-            self._add(rule, bit)
-            if rule.effect is Effect.DENY and rule.conditional:
-                denies_if |= bit
-        #: Those that hold where nothing is known of time and address: a condition does not let in, and denies.
-        self.unknown: Final = denies_if | sum(1 << n for n, rule in enumerate(rules) if not rule.conditional)
-        self._open = self._closed_out(0)
+        for bit, rule in numbered:
+            if rule.window is not None:
+                same = windows.setdefault(rule.window.zone, {})
+                same[rule.window] = same.get(rule.window, 0) | bit
+            for network in rule.networks:
+                behind = network.max_prefixlen - network.prefixlen
+                table = self._networks.setdefault((network.version, behind), {})
+                prefix = int(network.network_address) >> behind
+                table[prefix] = table.get(prefix, 0) | bit
+        self._zones: Final = [_Zone(ZoneInfo(zone), same.items()) for zone, same in windows.items()]
+        self._minute, self._open = 0, self._now(0)
         self._peers: dict[str, int] = {}
 
     def at(self, at: float, peer: str | None) -> int:
         """Those that hold `at` this UNIX time for a client at `peer`; None or no address: nobody knows it."""
         holding = self._all
-        if self._windows:
+        if self._zones:
             minute = int(at // MINUTE)
             if minute != self._minute:  # also of a clock that was put back
-                self._open, self._minute = self._closed_out(minute), minute
+                self._open, self._minute = self._now(minute), minute
             holding = self._open
         if self._networked:
             here = self._peers.get(peer or "")
             holding &= self._placed(peer or "") if here is None else here
         return holding
 
-    def _add(self, rule: Rule, bit: int) -> None:
-        if rule.window is not None:
-            zone = rule.window.zone
-            self._zones[zone] = ZoneInfo(zone)
-            same = self._windows.setdefault(zone, {})
-            same[rule.window] = same.get(rule.window, 0) | bit
-        if not rule.networks:
-            return
-        self._networked |= bit
-        if rule.effect is Effect.DENY:
-            self._unplaced |= bit
-        for network in rule.networks:
-            behind = network.max_prefixlen - network.prefixlen
-            table = self._networks.setdefault((network.version, behind), {})
-            prefix = int(network.network_address) >> behind
-            table[prefix] = table.get(prefix, 0) | bit
-
-    def _closed_out(self, minute: int) -> int:
+    def _now(self, minute: int) -> int:
         """All rules but those whose window is closed in this minute."""
-        closed = 0
-        for zone, windows in self._windows.items():
-            wall = datetime.fromtimestamp(minute * MINUTE, self._zones[zone])
-            day, shown = wall.weekday(), wall.hour * 60 + wall.minute
-            for window, rules in windows.items():
-                if not window.shows(day, shown):
-                    closed |= rules
-        return self._all & ~closed
+        holding = self._all & ~self._windowed
+        for zone in self._zones:
+            holding |= zone.open(minute * MINUTE)
+        return holding
 
     def _placed(self, peer: str) -> int:
         """All rules but those whose networks the client is outside of."""

@@ -15,7 +15,7 @@ from gateway.policy.engine import Policy
 from gateway.policy.holding import PEERS_LIMIT, Holding
 from gateway.policy.rules import Effect, Rule
 from gateway.terms import Terms
-from tests.policy.reference import PEERS, ZONES, Where, holds, some_rules, some_where
+from tests.policy.reference import PEERS, ZONES, Where, holds, some_rules, some_where, some_window
 from tests.policy.rules import ANN, CHAT, rule
 from tests.policy.work import lines_run
 
@@ -74,11 +74,22 @@ def test_what_held_for_a_client_a_moment_ago_is_not_worked_out_again() -> None:
     assert lines_run(lambda: policy.holding(NOON + 59, "10.0.7.1")) <= 12
 
 
-def test_a_minute_that_begins_takes_one_step_for_each_window_and_not_for_each_rule() -> None:
-    rules = [rule(f"r{n}", window=OFFICE) for n in range(1000)]
-    policy = Policy(rules)
-    policy.holding(NOON, None)
-    assert lines_run(lambda: policy.holding(NOON + 60, None)) <= 40
+def test_a_minute_that_begins_takes_a_few_steps_for_each_zone_and_not_for_each_rule() -> None:
+    def steps(count: int) -> int:
+        policy = Policy(many(count))
+        policy.holding(NOON, "10.0.7.1")
+        return lines_run(lambda: policy.holding(NOON + 60, "10.0.7.1"))
+
+    assert steps(1000) <= steps(10) <= 60
+
+
+@given(st.lists(some_window, max_size=8), st.lists(st.integers(1_300_000_000, 1_800_000_000), min_size=1, max_size=9))
+def test_windows_that_are_looked_up_together_are_those_that_are_open_by_themselves(
+    windows: list[Window], times: list[int]
+) -> None:
+    holding = Holding(tuple(rule(f"r{number}", window=window) for number, window in enumerate(windows)))
+    for at in times:
+        assert holding.at(at, None) == sum(1 << n for n, window in enumerate(windows) if window.holds(at))
 
 
 def test_without_conditions_nothing_is_asked_of_time_and_address() -> None:
