@@ -23,9 +23,6 @@ def test_what_is_decided_is_now_yes_now_no_and_every_rule_has_its_conditions() -
         assert all(bool(rule.window and rule.networks) is conditional for rule in rules)
         policy = Policy(rules)
         answers = {
-            policy.may(
-                decisions._caller(number, 100), decisions._model(number), policy.holding(*decisions._where(number))
-            )
-            for number in range(decisions.CALLS)
+            policy.may(_caller(number, 100), _model(number), policy.holding(*_where(number))) for number in range(CALLS)
         }
         assert answers == {True, False}
