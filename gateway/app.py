@@ -193,6 +193,7 @@ class Gateway:
             cache_entries=self._cache_entries,
             tasks=lambda: len(asyncio.all_tasks()),
             generation=lambda: self._now.number,
+            policy=lambda: self._now.policy.digest,
             reload_successful=lambda: self._reload_good,
         )
 
@@ -298,7 +299,7 @@ class Gateway:
         self._advise(source)
         if pending:
             log.warning("config.waits_for_restart settings=%s", ",".join(pending))
-        log.info("config.reloaded generation=%d rules=%d", after.number, len(source.rules))
+        log.info("config.reloaded generation=%d policy=%s", after.number, after.policy.digest)
 
     def _advise(self, source: Source) -> None:
         warn_loudly(source.settings)

@@ -164,7 +164,8 @@ class Generation:
         """What runs, for people; ages in seconds."""
         return {
             "generation": self.number,
-            "rules": len(self.source.rules),
+            "policy": self.policy.digest,
+            "rules": len(self.policy.rules),
             "issuers": {
                 keys.name: {"ready": keys.ready, "keys_age_seconds": keys.age()}
                 for keys in self.identities.key_sets.values()

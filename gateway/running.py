@@ -5,6 +5,7 @@ Knows: where in a generation each answer is. Must not know: pages, HTTP.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from secrets import token_bytes
 from typing import Final
@@ -81,15 +82,16 @@ class RunningServices:
         """The public keys of the gateway's tokens (RFC 7517)."""
         return self._own.key_set()
 
-    def granted(self, principal: Principal) -> Sequence[Granted]:
-        """The models that this caller may run, in the order of the configuration."""
+    def granted(self, principal: Principal, peer: str) -> Sequence[Granted]:
+        """The models that this caller may run now from this address, in the order of the configuration."""
         now = self._now()
         principal = now.identities.narrowed(principal)
+        holding = now.policy.holding(time.time(), peer)
         return [
             Granted(model.name, model.aliases, pool.settings.protocols, pool.settings.prefix)
             for pool in now.pools
             for model in pool.settings.models
-            if any(now.policy.may(principal, ModelRef(model.name, operation)) for operation in _USES)
+            if any(now.policy.may(principal, ModelRef(model.name, operation), holding) for operation in _USES)
         ]
 
     @property

@@ -41,6 +41,7 @@ class Sources:
     cache_entries: Callable[[], Mapping[str, int]]
     tasks: Callable[[], int]
     generation: Callable[[], int]
+    policy: Callable[[], str]
     reload_successful: Callable[[], bool]
 
 
@@ -191,6 +192,9 @@ def _state(sources: Sources) -> Iterator[Metric]:
         "0 while the files on disk are not what runs.",
         value=sources.reload_successful(),
     )
+    policy = GaugeMetricFamily("gateway_policy_info", "Always 1; names the text of the rules.", labels=("digest",))
+    policy.add_metric((sources.policy(),), 1)
+    yield policy
     build = GaugeMetricFamily("gateway_build_info", "Always 1.", labels=("version",))
     build.add_metric((__version__,), 1)
     yield build

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from zoneinfo import ZoneInfo
 
@@ -38,11 +38,13 @@ class Window:
     def holds(self, at: float) -> bool:
         """Whether it is open `at` this UNIX time."""
         wall = datetime.fromtimestamp(at, ZoneInfo(self.zone))
-        minute, today = wall.hour * 60 + wall.minute, wall.weekday()
+        return self.shows(wall.weekday(), wall.hour * 60 + wall.minute)
+
+    def shows(self, day: int, minute: int) -> bool:
+        """Whether it is open while the wall shows this day of the week and minute of the day."""
         if self.begin < self.end:
-            return today in self.days and self.begin <= minute < self.end
-        yesterday = (wall - timedelta(days=1)).weekday()
-        return (today in self.days and minute >= self.begin) or (yesterday in self.days and minute < self.end)
+            return self.begin <= minute < self.end and day in self.days
+        return (minute >= self.begin and day in self.days) or (minute < self.end and (day - 1) % 7 in self.days)
 
 
 def address_of(text: str) -> Address | None:

@@ -16,7 +16,7 @@ from typing import TypeVar
 from gateway.call import Grant, ModelRef, Operation, Principal, Rulebook
 from gateway.errors import Forbidden, GroupsUnknown, NotFound, Refusal, RouteForbidden, UnknownModel
 from gateway.globs import GlobMasks
-from gateway.policy.conditions import address_of, within
+from gateway.policy.holding import Holding
 from gateway.policy.rules import VERSION, Effect, Rule
 from gateway.terms import NO_TERMS, Terms
 
@@ -80,7 +80,6 @@ class _Masks:
         "any_version",
         "anybody",
         "clients",
-        "conditional",
         "deny",
         "explicit",
         "group_names",
@@ -91,6 +90,7 @@ class _Masks:
         "not_grouped",
         "not_groups",
         "operations",
+        "same_terms",
         "scoped",
         "scopes",
         "terms",
@@ -104,10 +104,10 @@ class _Masks:
         self.any_issuer = sum(bit for bit, rule in numbered if not rule.issuers)
         self.any_version = sum(bit for bit, rule in numbered if not rule.versions)
         self.deny = sum(bit for bit, rule in numbered if rule.effect is Effect.DENY)
-        self.conditional = tuple((bit, rule) for bit, rule in numbered if rule.conditional)
         self.scoped = sum(bit for bit, rule in numbered if rule.scopes)
         self.not_grouped = sum(bit for bit, rule in numbered if rule.not_groups)
         self.terms = sum(bit for bit, rule in numbered if rule.terms != NO_TERMS)
+        self.same_terms = _joined((rule.terms, bit) for bit, rule in numbered)
         self.grouped = sum(bit for bit, rule in numbered if rule.groups)
         self.users = _joined((user, bit) for bit, rule in numbered for user in rule.users)
         self.groups = _joined((group, bit) for bit, rule in numbered for group in rule.groups)
@@ -172,7 +172,7 @@ class Policy:
     rules. Where `holding` is left out, nothing is known of time and address: a condition does not let in, and denies.
     """
 
-    __slots__ = ("_all", "_decided", "_masks", "_unknown", "digest", "hide_models", "rules")
+    __slots__ = ("_decided", "_holding", "_masks", "digest", "hide_models", "rules")
 
     def __init__(self, rules: Iterable[Rule], *, hide_models: bool = False, digest: str = "") -> None:
         # In the order of their places: which of several rules is named must not depend on the order given.
@@ -180,24 +180,12 @@ class Policy:
         self.hide_models = hide_models
         self.digest = digest
         self._masks = _Masks(self.rules)
-        self._all = (1 << len(self.rules)) - 1
-        self._unknown = self._all & ~sum(bit for bit, rule in self._masks.conditional if rule.effect is Effect.ALLOW)
+        self._holding = Holding(self.rules)
         self._decided: OrderedDict[tuple[Principal, ModelRef, int], Grant | Decision] = OrderedDict()
 
     def holding(self, at: float, peer: str | None) -> int:
         """The rules whose conditions hold `at` this UNIX time for a client at `peer`, None where nobody knows that."""
-        conditional = self._masks.conditional
-        if not conditional:
-            return self._all
-        address = address_of(peer or "")
-        fails = 0
-        for bit, rule in conditional:
-            away = rule.networks and not within(address, rule.networks)
-            if address is None and rule.effect is Effect.DENY:
-                away = False
-            if away or (rule.window is not None and not rule.window.holds(at)):
-                fails |= bit
-        return self._all & ~fails
+        return self._holding.at(at, peer)
 
     def authorize(self, principal: Principal, model: ModelRef, holding: int | None = None) -> Grant:
         """The grant of this caller for this model and operation.
@@ -229,7 +217,7 @@ class Policy:
 
     def decide(self, principal: Principal, model: ModelRef, holding: int | None = None) -> Decision:
         """What the rules say, and which of them; not remembered."""
-        masks, holding = self._masks, self._unknown if holding is None else holding
+        masks, holding = self._masks, self._holding.unknown if holding is None else holding
         named, doubtful = masks.naming(principal)
         allow, deny = masks.covering(principal, model, model.operation, holding)
         if model.operation is Operation.HEALTH and model.name and not model.explicit:
@@ -250,15 +238,15 @@ class Policy:
 
     def _terms(self, rules: int) -> tuple[tuple[str, Terms], ...]:
         """The different terms of these rules, each with the first rule that has them."""
-        found: dict[Terms, str] = {}
+        found = []
         while rules:
             rule = self.rules[_first(rules)]
-            found.setdefault(rule.terms, rule.id)
-            rules &= rules - 1
-        return tuple((rule_id, terms) for terms, rule_id in found.items())
+            found.append((rule.id, rule.terms))
+            rules &= ~self._masks.same_terms[rule.terms]
+        return tuple(found)
 
     def _outcome(self, principal: Principal, model: ModelRef, holding: int | None) -> Grant | Decision:
-        holding = self._unknown if holding is None else holding
+        holding = self._holding.unknown if holding is None else holding
         key = (principal, model, holding)
         outcome = self._decided.get(key)
         if outcome is None:

@@ -15,7 +15,7 @@ from aiohttp import web
 from gateway.errors import RouteForbidden
 from gateway.identity.refused import BadLogin
 from gateway.identity.tokens.own import NotMinted
-from gateway.portal.asked import id_of, tell
+from gateway.portal.asked import id_of, peer_of, tell
 from gateway.portal.desk import Desk
 from gateway.portal.login_page import login_page
 from gateway.portal.pages import HOME, Page, go_home
@@ -55,7 +55,7 @@ class Home:
             **_of(session),
             "groups": sorted(who.groups),
             "until": _moment(session.until),
-            "models": [(model, list(snippets(model, url))) for model in self._services.granted(who)],
+            "models": [(model, list(snippets(model, url))) for model in self._services.granted(who, peer_of(request))],
             "mints": self._services.mints,
         }
         return self._desk.show(session, Page("home.html", values))

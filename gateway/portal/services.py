@@ -68,6 +68,6 @@ class Services(Protocol):
         """The public keys of the gateway's tokens (RFC 7517)."""
         ...
 
-    def granted(self, principal: Principal) -> Sequence[Granted]:
-        """The models that this caller may run, in the order of the configuration."""
+    def granted(self, principal: Principal, peer: str) -> Sequence[Granted]:
+        """The models that this caller may run now from this address, in the order of the configuration."""
         ...

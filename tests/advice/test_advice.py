@@ -14,6 +14,7 @@ from gateway.generation import Source
 from gateway.identity.apikeys.apikey import ApiKey
 from gateway.identity.revocation.revoked import Revoked
 from gateway.listed import Listed
+from gateway.policy.files import Written
 from gateway.policy.rules import Effect, Rule
 
 
@@ -32,7 +33,7 @@ def rule(*models: str, effect: Effect = Effect.ALLOW) -> Rule:
 
 def source(settings: settings.Settings, *rules: Rule, **more: Any) -> Source:
     given: dict[str, Any] = {"listed": Listed(), "files": {}}
-    return Source(settings, rules, **(given | more))
+    return Source(settings, Written(rules), **(given | more))
 
 
 def test_a_good_configuration_needs_no_advice(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ class Around:
     def key_set(self) -> dict[str, object]:
         return {"keys": []}
 
-    def granted(self, principal: Principal) -> Sequence[Granted]:
+    def granted(self, principal: Principal, peer: str) -> Sequence[Granted]:
         return self.models if "data-science" in principal.groups else ()
 
 

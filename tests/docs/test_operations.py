@@ -71,6 +71,7 @@ def filled() -> Sources:
         cache_entries=lambda: {"tokens": 1, "decisions": 1},
         tasks=lambda: 1,
         generation=lambda: 1,
+        policy=lambda: "0f",
         reload_successful=lambda: True,
     )
 

@@ -36,6 +36,7 @@ CONTRACT = {
     "gateway_identity_outage_seconds": {"provider"},
     "gateway_identity_outage_bound_seconds": {"provider"},
     "gateway_config_generation": set(),
+    "gateway_policy_info": {"digest"},
     "gateway_config_reload_successful": set(),
     "gateway_config_reloads_total": {"result"},
     "gateway_certificate_expiry_timestamp_seconds": {"file"},
@@ -65,6 +66,7 @@ def scrape(tallies: Tallies) -> dict[str, list[tuple[dict[str, str], float]]]:
             cache_entries=lambda: {"tokens": 5, "decisions": 6},
             tasks=lambda: 8,
             generation=lambda: 7,
+            policy=lambda: "0f",
             reload_successful=lambda: True,
         )
     )

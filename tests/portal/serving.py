@@ -92,7 +92,7 @@ class Site:
     def still(self, principal: Principal) -> bool:
         return True
 
-    def granted(self, principal: Principal) -> Sequence[Granted]:
+    def granted(self, principal: Principal, peer: str) -> Sequence[Granted]:
         return ()
 
 
