@@ -39,6 +39,7 @@ from gateway.pools.backends import Backend
 from gateway.pools.health import Prober, servable
 from gateway.portal import application
 from gateway.portal.listening import Listening
+from gateway.remembering import remember
 from gateway.running import RunningServices
 from gateway.settings import Listen, Management, Settings
 from gateway.startup import endpoint, lone, needed, settle_memory, warn_loudly
@@ -112,6 +113,7 @@ class Gateway:
             self._now = generation.build(source, self._lasting, None)
             settings = source.settings
             self._advise(source)
+            self._remember(source)
             try:
                 await self._open_management(settings.management)
                 self._start_background()
@@ -297,9 +299,14 @@ class Gateway:
         self._tallies.reloads["success"] += 1
         self._start_background()
         self._advise(source)
+        self._remember(source)
         if pending:
             log.warning("config.waits_for_restart settings=%s", ",".join(pending))
         log.info("config.reloaded generation=%d policy=%s", after.number, after.policy.digest)
+
+    def _remember(self, source: Source) -> None:
+        policies, tallies = source.settings.policies, self._tallies
+        self._spawn(remember(policies, source.policy, lambda: self._now.source.policy.digest, tallies))
 
     def _advise(self, source: Source) -> None:
         warn_loudly(source.settings)

@@ -151,6 +151,11 @@ def _decisions(tallies: Tallies) -> Iterator[Metric]:
     yield CounterMetricFamily(
         "gateway_audit_lines_lost", "Audit lines that could not be written.", value=tallies.audit_lost
     )
+    yield CounterMetricFamily(
+        "gateway_policies_not_kept",
+        "Policies that were put in force and could not be written to policies.history.",
+        value=tallies.policies_not_kept,
+    )
 
 
 def _backends(sources: Sources) -> Iterator[Metric]:

@@ -71,6 +71,7 @@ class Tallies:
         self.keys_used: dict[str, float] = {}
         self.unsolicited: defaultdict[tuple[str, str], int] = defaultdict(int)
         self.audit_lost = 0
+        self.policies_not_kept = 0
 
     def authenticated(self, provider: str, result: str) -> None:
         """A credential was looked at."""

@@ -6,7 +6,7 @@ Must not know: how rules decide, what else is configured, when files change.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from ipaddress import ip_network
@@ -139,6 +139,20 @@ def read(path: Path) -> Written:
     if found:
         raise Mistakes(found)
     return Written(tuple(rules), tuple(texts))
+
+
+def again(texts: Iterable[tuple[str, bytes]], shown: Path) -> Written:
+    """The rules in `texts` of files, by name, as if they lay in the folder `shown`; or there, if that is the only one.
+
+    Raises `Mistakes`.
+    """
+    texts = tuple(texts)
+    rules: list[Rule] = []
+    taken: dict[str, str] = {}
+    for name, text in texts:
+        file = shown if len(texts) == 1 and shown.name == name else shown / name
+        rules += _rules(yamlfile.read(text, str(file)), taken)
+    return Written(tuple(rules), texts)
 
 
 def _files(path: Path) -> list[Path]:
