@@ -34,7 +34,7 @@ from gateway.pools.backends import Backend, Pool
 from gateway.pools.budget import Retry
 from gateway.pools.ejection import FAILING_STATUS, FailureReason
 from gateway.relay import Relay
-from gateway.seams import Authorize, Outbound, OwnAnswer, Pages, Resolved, Resolver, Wire
+from gateway.seams import Authorize, Meet, Outbound, OwnAnswer, Pages, Resolved, Resolver, Wire
 from gateway.settings import Timeouts
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ _FAILURES: Mapping[type[Refusal], FailureReason] = {
 }
 
 
-_Granted = tuple[Principal, tuple[ModelRef, ...], int, Grant, CallSeries]
+_Granted = tuple[Principal, tuple[ModelRef, ...], int, tuple[Grant, ...], CallSeries]
 
 
 class Identify(Protocol):
@@ -72,6 +72,7 @@ class Pipeline:
         resolver: Resolver,
         identity: Identify,
         policy: Authorize,
+        terms: Meet,
         admission: Admission,
         wires: Mapping[Channel, Wire],
         account: Callable[[Outcome], None],
@@ -82,6 +83,7 @@ class Pipeline:
         self._resolver = resolver
         self._identity = identity
         self._policy = policy
+        self._terms = terms
         self._admission = admission
         self._wires = wires
         self._account = account
@@ -124,12 +126,17 @@ class Pipeline:
             return
         pool = asked.pool.name
         outcome.pool, outcome.model = pool, asked.needs[0]
-        outcome.grant = grant = self._authorize(call, principal, asked, holding, outcome)
-        asked = self._meet(asked, grant, exchange, outcome)
+        grants = self._authorize(call, principal, asked, holding, outcome)
+        outcome.grant = grant = grants[0]
+        for each in grants:
+            if each.terms or not self._terms.plain(asked):
+                asked = await self._terms.meet(asked, each, exchange, outcome)
         with self._admission.admit(pool):
             await self._relay(exchange, asked, grant, outcome)
 
-    def _authorize(self, call: Call, principal: Principal, asked: Resolved, holding: int, outcome: Outcome) -> Grant:
+    def _authorize(
+        self, call: Call, principal: Principal, asked: Resolved, holding: int, outcome: Outcome
+    ) -> tuple[Grant, ...]:
         """Everything the call needs must be granted; the first is what it is accounted for.
 
         The same caller asking for the same things with the same head gets the same grant, for as long as these rules
@@ -142,15 +149,9 @@ class Pipeline:
             return noted[3]
         model = needs[0]
         outcome.series = series = self._tallies.series(asked.pool.name, model.name, model.operation)
-        grant = self._policy.authorize(principal, model, holding)
-        for other in needs[1:]:
-            self._policy.authorize(principal, other, holding)
-        call.note(self, (principal, needs, holding, grant, series))
-        return grant
-
-    def _meet(self, asked: Resolved, grant: Grant, exchange: Exchange, outcome: Outcome) -> Resolved:
-        """What may be sent on under the terms of the grant. Raises a `Refusal` for a call that asks for more."""
-        return asked
+        grants = tuple(self._policy.authorize(principal, each, holding) for each in needs)
+        call.note(self, (principal, needs, holding, grants, series))
+        return grants
 
     async def _relay(self, exchange: Exchange, asked: Resolved, grant: Grant, outcome: Outcome) -> None:
         call, reply, pool = exchange.call, exchange.reply, asked.pool

@@ -25,6 +25,7 @@ from gateway.call import (
     Outcome,
     Principal,
 )
+from gateway.caps.meeting import Meeting
 from gateway.drive import Drive, Moment
 from gateway.errors import Forbidden, Refusal, Unidentified
 from gateway.exchange import Exchange, Flow, Sink
@@ -215,6 +216,7 @@ class Stage:
             resolver=FakeResolver(self.pool, self.payload, self.refusal),
             identity=FakeIdentity(),
             policy=FakePolicy(self.allow),
+            terms=Meeting(),
             admission=self.admission,
             wires={Channel.HTTP: self.wire},
             account=self.done.append,
