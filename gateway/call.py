@@ -247,9 +247,10 @@ class Rulebook:
 class Outcome:
     """What became of one call; the only value that grows while the call runs. Times are `time.monotonic()` seconds.
 
-    `series`: where the call is counted, once its model is known. `decision_id` names it to
-    its caller; `decided_at`: UNIX seconds for which the rules of `rulebook` were asked, 0 where they were not. Most calls
-    set few of these, so the defaults stand on the class and making one costs nothing.
+    `series`: where the call is counted, once its model is known. `decision_id` names it to its caller; `decided_at`:
+    UNIX seconds for which the rules of `rulebook` were asked, 0 where they were not. `terms_rule`: the rule under whose
+    terms the call passed or was refused, if any. `changed`: what of its body was lowered, filled in or left out. Most
+    calls set few of these, so the defaults stand on the class and making one costs nothing.
     """
 
     principal: Principal | None = None
@@ -266,6 +267,8 @@ class Outcome:
     tokens_in: int | None = None
     tokens_out: int | None = None
     refusal: Refusal | None = None
+    terms_rule: str | None = None
+    changed: tuple[str, ...] = ()
     series: CallSeries | None = None
     rulebook: Rulebook | None = None
     decision_id: bytes = b""

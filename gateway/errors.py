@@ -115,6 +115,13 @@ class BadRequest(Refusal):
     default = "The request is malformed."
 
 
+class CapExceeded(Refusal):
+    """The call asks for more than the rules that let it in allow. `param` names the field."""
+
+    code, side, result = "cap_exceeded", Side.CLIENT, "denied"
+    default = "The call asks for more than you are allowed to ask for."
+
+
 class UnsupportedMedia(Refusal):
     code, side, result = "unsupported_media_type", Side.CLIENT, "invalid"
     default = "This content type or content coding is not taken here."
@@ -242,6 +249,7 @@ class Stopping(Refusal):
 HTTP_STATUS: dict[str, int] = {
     "invalid_request": 400,
     "ambiguous_model": 400,
+    "cap_exceeded": 400,
     "invalid_api_key": 401,
     "model_not_allowed": 403,
     "groups_overage": 403,
@@ -271,6 +279,7 @@ GRPC_CODE: dict[str, int] = {
     "client_gone": 1,
     "invalid_request": 3,
     "ambiguous_model": 3,
+    "cap_exceeded": 3,
     "unsupported_media_type": 3,
     "expectation_failed": 3,
     "misdirected_request": 3,

@@ -16,6 +16,7 @@ from gateway import identities, tls
 from gateway.accounting.tallies import Tallies
 from gateway.admission import Admission
 from gateway.call import Channel, Outcome
+from gateway.caps.meeting import Meeting
 from gateway.config import load as config
 from gateway.config.mistakes import Mistake, Mistakes
 from gateway.config.watch import UNKNOWN, Content, contents
@@ -227,6 +228,7 @@ def _build(source: Source, lasting: Lasting, previous: Generation | None) -> Gen
         resolver=HttpResolver(pools, policy.may, settings.listen.max_body, lasting.ready),
         identity=asked.first_of,
         policy=policy,
+        terms=Meeting(),
         admission=lasting.admission,
         wires=lasting.wires,
         account=lasting.account,

@@ -34,7 +34,7 @@ from gateway.pools.backends import Backend, Pool
 from gateway.pools.budget import Retry
 from gateway.pools.ejection import FAILING_STATUS, FailureReason
 from gateway.relay import Relay
-from gateway.seams import Authorize, Outbound, OwnAnswer, Pages, Resolved, Resolver, Wire
+from gateway.seams import Authorize, Meet, Outbound, OwnAnswer, Pages, Resolved, Resolver, Wire
 from gateway.settings import Timeouts
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ _FAILURES: Mapping[type[Refusal], FailureReason] = {
 }
 
 
-_Granted = tuple[Principal, tuple[ModelRef, ...], int, Grant, CallSeries]
+_Granted = tuple[Principal, tuple[ModelRef, ...], int, tuple[Grant, ...], CallSeries]
 
 
 class Identify(Protocol):
@@ -75,6 +75,7 @@ class Pipeline:
         resolver: Resolver,
         identity: Identify,
         policy: Authorize,
+        terms: Meet,
         admission: Admission,
         wires: Mapping[Channel, Wire],
         account: Callable[[Outcome], None],
@@ -86,6 +87,7 @@ class Pipeline:
         self._resolver = resolver
         self._identity = identity
         self._policy = policy
+        self._terms = terms
         self._admission = admission
         self._wires = wires
         self._account = account
@@ -135,12 +137,17 @@ class Pipeline:
             return
         pool = asked.pool.name
         outcome.pool = pool
-        outcome.grant = grant = self._authorize(call, principal, asked, holding, outcome)
-        asked = self._meet(asked, grant, exchange, outcome)
+        grants = self._authorize(call, principal, asked, holding, outcome)
+        outcome.grant = grant = grants[0]
+        for each in grants:
+            if each.terms or not self._terms.plain(asked):
+                asked = await self._terms.meet(asked, each, exchange, outcome)
         with self._admission.admit(pool):
             await self._relay(exchange, asked, grant, outcome)
 
-    def _authorize(self, call: Call, principal: Principal, asked: Resolved, holding: int, outcome: Outcome) -> Grant:
+    def _authorize(
+        self, call: Call, principal: Principal, asked: Resolved, holding: int, outcome: Outcome
+    ) -> tuple[Grant, ...]:
         """Everything the call needs must be granted; it is accounted for the first, or for the one that is not granted.
 
         The same caller asking for the same things with the same head gets the same grant, for as long as these rules
@@ -151,10 +158,10 @@ class Pipeline:
         if noted is not None and noted[0] is principal and noted[1] is needs and noted[2] == holding:
             outcome.model, outcome.series = needs[0], noted[4]
             return noted[3]
-        grants = [self._need(principal, need, holding, asked.pool, outcome) for need in needs]
+        grants = tuple([self._need(principal, need, holding, asked.pool, outcome) for need in needs])
         self._account_for(needs[0], asked.pool, outcome)
-        call.note(self, (principal, needs, holding, grants[0], outcome.series))
-        return grants[0]
+        call.note(self, (principal, needs, holding, grants, outcome.series))
+        return grants
 
     def _need(self, principal: Principal, need: ModelRef, holding: int, pool: Pool, outcome: Outcome) -> Grant:
         self._account_for(need, pool, outcome)
@@ -163,10 +170,6 @@ class Pipeline:
     def _account_for(self, need: ModelRef, pool: Pool, outcome: Outcome) -> None:
         outcome.model = need
         outcome.series = self._tallies.series(pool.name, need.name, need.operation)
-
-    def _meet(self, asked: Resolved, grant: Grant, exchange: Exchange, outcome: Outcome) -> Resolved:
-        """What may be sent on under the terms of the grant. Raises a `Refusal` for a call that asks for more."""
-        return asked
 
     async def _relay(self, exchange: Exchange, asked: Resolved, grant: Grant, outcome: Outcome) -> None:
         call, reply, pool = exchange.call, exchange.reply, asked.pool

@@ -53,17 +53,38 @@ class UsageKind(Enum):
     ANTHROPIC = "anthropic"
 
 
+class Interface(Enum):
+    """Whose words a body is written in.
+
+    `GENERATE`: Triton's text in JSON. `FORM`, `PICTURE_FORM`: fields of a form. `PLAIN`: JSON that asks for no tokens.
+    `UNKNOWN`: nobody here can tell what such a body asks for.
+    """
+
+    __hash__ = object.__hash__  # members are single
+
+    CHAT = "chat"
+    COMPLETIONS = "completions"
+    RESPONSES = "responses"
+    MESSAGES = "messages"
+    GENERATE = "generate"
+    FORM = "form"
+    PICTURE_FORM = "picture form"
+    PLAIN = "plain"
+    UNKNOWN = "unknown"
+
+
 class Resolved:
     """What a call asks for and exactly what would be sent on.
 
     `needs`: each of these must be granted; the first is the one that is accounted. `target` is path and query as they
     go to the backend. `payload` is the whole body to send, or None to stream the caller's body as it arrives, up to
-    `limit` bytes. `fields`: the top level of a body that is a JSON object and was read, else None.
+    `limit` bytes. `fields`: the top level of a body that is a JSON object and was read, else None. `interface`: whose
+    words the body is written in.
     """
 
-    __slots__ = ("fields", "limit", "needs", "payload", "pool", "target", "usage")
+    __slots__ = ("fields", "interface", "limit", "needs", "payload", "pool", "target", "usage")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917  a value with this many fields
         self,
         needs: tuple[ModelRef, ...],
         pool: Pool,
@@ -72,8 +93,10 @@ class Resolved:
         limit: int,
         usage: UsageKind,
         fields: dict[str, object] | None = None,
+        interface: Interface = Interface.UNKNOWN,
     ) -> None:
         self.fields: Final = fields
+        self.interface: Final = interface
         self.needs: Final = needs
         self.pool: Final = pool
         self.target: Final = target
@@ -140,6 +163,18 @@ class Authorize(Protocol):
         ...
 
     def authorize(self, principal: Principal, model: ModelRef, holding: int) -> Grant: ...
+
+
+class Meet(Protocol):
+    """Holds a call against the terms under which it was granted."""
+
+    def plain(self, asked: Resolved) -> bool:
+        """Whether there is nothing in the call that needs a closer look even where a grant has no terms."""
+        ...
+
+    async def meet(self, asked: Resolved, grant: Grant, exchange: Exchange, outcome: Outcome) -> Resolved:
+        """What may be sent on. Raises `CapExceeded`, `TooLarge`, and where a body has to be read what that raises."""
+        ...
 
 
 class Answer(Protocol):

@@ -14,6 +14,7 @@ from gateway.config.values import (
     Algorithm,
     Balance,
     Bytes,
+    CacheSalt,
     ClaimPath,
     FilePath,
     HeaderName,
@@ -284,6 +285,8 @@ class HealthCheck:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
+    """`cache_salt`: whose calls may find each other's prefixes in the caches of an engine; None: everybody's."""
+
     name: Name
     protocols: tuple[Protocol, ...]
     models: tuple[Model, ...]
@@ -297,6 +300,7 @@ class Pool:
     identity_headers: bool = False
     first_byte: Wait | None = None
     idle: Wait | None = None
+    cache_salt: CacheSalt | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,7 @@ class Lines:
     def _steady(self, outcome: Outcome) -> bytes:
         """Everything but times and numbers, as members of a JSON object."""
         call, grant = outcome.call, outcome.grant
-        if grant is None or outcome.refusal is not None:
+        if grant is None or outcome.refusal is not None or outcome.terms_rule is not None or outcome.changed:
             return _facts(outcome)
         noted: tuple[Grant, dict[str, bytes]] | None = call.derived.get(self)
         if noted is None or noted[0] is not grant:
@@ -152,6 +152,8 @@ def _facts(outcome: Outcome) -> bytes:
         "explicit": model.explicit if model else None,
         "decision": "allow" if grant or (refusal is None and outcome.status) else "deny",
         "rule": grant.rule if grant else (refusal and refusal.rule) or None,
+        "terms": outcome.terms_rule,
+        "changed": outcome.changed,
         "reason": refusal.code if refusal else "ok",
         "detail": printable(refusal.detail) if refusal and refusal.detail else None,
         "pool": outcome.pool or None,

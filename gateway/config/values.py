@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from gateway.config.units import (
     Network,
@@ -194,6 +194,7 @@ OpenPath = Annotated[
 ]
 Protocol = Annotated[str, Written(one_of("protocol", PROTOCOLS))]
 Balance = Annotated[str, Written(one_of("way to balance", BALANCES))]
+CacheSalt = Literal["subject", "client", "provider", "group"]
 Algorithm = Annotated[str, Written(algorithm)]
 ClaimPath = Annotated[tuple[str, ...], Written(claim)]
 Renames = Annotated[tuple[tuple[str, str], ...], Written(renames)]

@@ -111,7 +111,7 @@ def rewrite(body: bytes, model: str) -> bytes:
     """
     text = json.dumps(model, ensure_ascii=False).encode()
     more = b""
-    for name, end in _names(body, _cut(body)):
+    for name, _, end in members(body):
         if name == MODEL:
             start = body.index(b'"', end + 1)
             return body[:start] + text + _STRING.sub(b"", body[start:], count=1)
@@ -190,11 +190,24 @@ def _require_unique(body: bytes, pieces: list[bytes], distinct: int) -> None:
     if count > MAX_MEMBERS:
         raise BadRequest(f"The body has more than {MAX_MEMBERS} members.")
     if count != distinct:
-        raise _repeated(name for name, _ in _names(body, pieces))
+        raise _repeated(name for name, _, _ in _names(body, pieces))
 
 
-def _names(body: bytes, pieces: list[bytes]) -> Iterator[tuple[str, int]]:
-    """The members in order: the name of each, and the offset of its closing quote."""
+def members(body: bytes) -> Iterator[tuple[str, int, int]]:
+    """The members of a body that went through `peek`, in order: the name of each, and the offsets of its two quotes."""
+    return _names(body, _cut(body))
+
+
+def unrepeated(body: bytes, fields: dict[str, object]) -> bool:
+    """Whether no object within the body, however deep, gives a name twice. `fields`: what the parser made of it.
+
+    Each member has a colon of its own outside of texts; those that the parser dropped have one too.
+    """
+    return b'"'.join(_cut(body)[::2]).count(b":") == _members(fields, MAX_DEPTH)
+
+
+def _names(body: bytes, pieces: list[bytes]) -> Iterator[tuple[str, int, int]]:
+    """The members in order: the name of each, and the offsets of its two quotes."""
     marks = outline(pieces, _MARKS)
     passed = _levels(marks)
     offset = done = seen = 0  # where in the body the strings that are done with end; how many marks are behind
@@ -207,7 +220,7 @@ def _names(body: bytes, pieces: list[bytes]) -> Iterator[tuple[str, int]]:
         done, seen = last, at
         start = offset + len(pieces[2 * last])
         end = start + len(pieces[2 * last + 1]) + 1
-        yield cast("str", orjson.loads(body[start : end + 1])), end
+        yield cast("str", orjson.loads(body[start : end + 1])), start, end
 
 
 def _repeated(names: Iterable[str]) -> BadRequest | AmbiguousModel:

@@ -48,6 +48,11 @@ def require_form(fields: Fields) -> Media:
     return media
 
 
+def require_uncoded(fields: Fields) -> None:
+    """Refuse a body that a content coding hides. Raises `UnsupportedMedia`."""
+    _plain(fields)
+
+
 def require_once(fields: Fields) -> None:
     """Refuse a body that two servers could read in two ways though nobody reads it here. Raises `BadRequest`."""
     names = [name for name, _ in fields]

@@ -17,10 +17,12 @@ from gateway.errors import AmbiguousModel, BadRequest, NotFound, TooLarge, Unkno
 from gateway.exchange import Body
 from gateway.pools.backends import Pool
 from gateway.resolve import formbody, jsonbody, paths
+from gateway.resolve.interfaces import interface
 from gateway.resolve.media import Media, require_form, require_json, require_once
 from gateway.resolve.models import Face, Served
 from gateway.resolve.rules import Default, Found, Row, Source
-from gateway.seams import Resolved, UsageKind
+from gateway.seams import Interface, Resolved, UsageKind
+from gateway.terms import ENGINE_FIELDS
 
 #: What a name in a path may look like; the length also bounds it in logs.
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@+-]{0,255}")
@@ -33,7 +35,7 @@ _KEPT = ("previous_response_id", "conversation")
 _WATCHED = frozenset((*_KEPT, *paths.NAMING))
 
 # Members that decide what runs. Servers exist (those in Go) that know them in any case of letters.
-_DECIDING = frozenset((*_WATCHED, jsonbody.MODEL, jsonbody.STREAM))
+_DECIDING = frozenset((*_WATCHED, jsonbody.MODEL, jsonbody.STREAM, *ENGINE_FIELDS))
 
 # What servers take for a boolean in a form, in any case; they disagree about everything else.
 _SAID = {
@@ -56,7 +58,7 @@ class Ask:
 
     `largest` is the body size in bytes that any pool takes which sets no `max_body` of its own; `most` what
     some of the pools takes. All of it follows from the head of the request, `media` too: what a form said of itself.
-    `bodiless`: whatever body came stays here.
+    `bodiless`: whatever body came stays here. `interface`: whose words a body is written in.
     """
 
     face: Face
@@ -71,6 +73,7 @@ class Ask:
     usage: UsageKind
     media: Media | None
     bodiless: bool
+    interface: Interface
     plans: dict[tuple[str | None, bool], Plan] = field(default_factory=dict)
 
 
@@ -97,7 +100,9 @@ def asked(call: Call, face: Face, path: str, found: Found, pools: tuple[Pool, ..
     # RFC 9110 §9.3.1: a body of GET means nothing, and a server that does not read it takes it for the next request.
     bodiless = call.method in {"GET", "HEAD"}
     target, usage = _target(path, call.query), _usage(row)
-    return Ask(face, path, call.query, found, row, pools, largest, most, target, usage, media, bodiless)
+    return Ask(
+        face, path, call.query, found, row, pools, largest, most, target, usage, media, bodiless, interface(row, path)
+    )
 
 
 def limit(pool: Pool, largest: int) -> int:
@@ -120,7 +125,7 @@ async def from_json(ask: Ask, body: Body) -> Resolved:
     payload = content if peeked.model == sent else jsonbody.rewrite(content, sent)
     if len(payload) > plan.limit:
         raise TooLarge
-    return Resolved(plan.needs, plan.pool, ask.target, payload, plan.limit, ask.usage, peeked.fields)
+    return Resolved(plan.needs, plan.pool, ask.target, payload, plan.limit, ask.usage, peeked.fields, ask.interface)
 
 
 def _plan(ask: Ask, peeked: jsonbody.Peeked) -> Plan:
@@ -305,12 +310,14 @@ def _with_body(ask: Ask, served: Served, operation: Operation, payload: bytes) -
     most = limit(served.pool, ask.largest)
     if len(payload) > most:
         raise TooLarge
-    return Resolved(_needs(ask.row, served, operation), served.pool, ask.target, payload, most, ask.usage)
+    needs = _needs(ask.row, served, operation)
+    return Resolved(needs, served.pool, ask.target, payload, most, ask.usage, None, ask.interface)
 
 
 def _unread(ask: Ask, pool: Pool, needs: tuple[ModelRef, ...], path: str, body: Body) -> Resolved:
     payload = b"" if ask.bodiless or body.length == 0 else None
-    return Resolved(needs, pool, _target(path, ask.query), payload, limit(pool, ask.largest), UsageKind.NONE)
+    target, most = _target(path, ask.query), limit(pool, ask.largest)
+    return Resolved(needs, pool, target, payload, most, UsageKind.NONE, None, ask.interface)
 
 
 def _target(path: str, query: str | None) -> bytes:

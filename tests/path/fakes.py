@@ -26,6 +26,7 @@ from gateway.call import (
     Principal,
     Rulebook,
 )
+from gateway.caps.meeting import Meeting
 from gateway.drive import Drive, Moment
 from gateway.errors import Forbidden, Refusal, Unidentified
 from gateway.exchange import Exchange, Flow, Sink
@@ -224,6 +225,7 @@ class Stage:
             resolver=FakeResolver(self.pool, self.payload, self.refusal, self.needs),
             identity=FakeIdentity(),
             policy=FakePolicy(self.allow, self.denied),
+            terms=Meeting(),
             admission=self.admission,
             wires={Channel.HTTP: self.wire},
             account=self.done.append,

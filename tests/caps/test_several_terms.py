@@ -1,0 +1,165 @@
+"""Several rules let a call in, each under its own terms; bodies that are not read as JSON; salts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.call import Principal
+from gateway.errors import BadRequest, CapExceeded, UnsupportedMedia
+from gateway.seams import Interface
+from gateway.terms import NO_TERMS, Terms
+from tests.caps.asked import ALICE, LIMIT, meet, pool
+
+LOW, HIGH = Terms(max_tokens=10), Terms(max_tokens=100)
+
+#: Terms, what a call asks for, the rule under which it passes, and the budget that it has then.
+CHOICES = [
+    ((LOW, HIGH), 5, "r0", 5),
+    ((LOW, HIGH), 50, "r1", 50),
+    ((HIGH, LOW), 5, "r0", 5),
+    ((LOW, HIGH), None, "r0", 10),
+    ((HIGH, LOW), None, "r0", 100),
+    ((LOW, NO_TERMS), None, "r1", None),
+    ((LOW, NO_TERMS), 10_000, "r1", 10_000),
+    ((LOW, replace(HIGH, clamp=True)), 500, "r1", 100),
+    ((replace(LOW, clamp=True), HIGH), 50, "r1", 50),
+    ((replace(LOW, clamp=True), replace(HIGH, clamp=True)), 500, "r0", 10),
+]
+
+
+@pytest.mark.parametrize(("terms", "asks", "rule", "gets"), CHOICES)
+def test_a_call_passes_under_the_rule_that_changes_least(
+    terms: tuple[Terms, ...], asks: int | None, rule: str, gets: int | None
+) -> None:
+    met = meet({} if asks is None else {"max_tokens": asks}, *terms)
+    assert (met.rule, met.says.get("max_tokens")) == (rule, gets)
+    assert bool(met.told) is (asks != gets)
+
+
+def test_a_call_that_no_rule_takes_is_refused_in_the_words_of_the_first() -> None:
+    with pytest.raises(CapExceeded, match="you may ask for 10 at most"):
+        meet({"max_tokens": 500}, LOW, HIGH)
+
+
+def test_a_clamp_that_cannot_lower_everything_lowers_nothing() -> None:
+    with pytest.raises(CapExceeded, match="tools"):
+        meet({"max_tokens": 50, "tools": [{}]}, replace(LOW, tools=0, clamp=True))
+
+
+GENERATE = Interface.GENERATE
+
+
+def test_a_generate_call_of_triton_is_read_and_held() -> None:
+    met = meet(b' {"text_input":"a","max_tokens":7}', LOW, interface=GENERATE, unread=True)
+    assert met.payload == b' {"text_input":"a","max_tokens":7}'
+    assert meet({"text_input": "a"}, LOW, interface=GENERATE, unread=True).says == {"text_input": "a", "max_tokens": 10}
+    inner = {"text_input": "a", "parameters": {"max_tokens": 7}}
+    assert meet(inner, LOW, interface=GENERATE, unread=True).says == inner
+    for body in ({"max_tokens": 11}, {"max_tokens": 1, "parameters": {"max_tokens": 11}}):
+        with pytest.raises(CapExceeded, match="is 11"):
+            meet(body, LOW, interface=GENERATE, unread=True)
+    with pytest.raises(CapExceeded, match="'sampling_parameters'"):
+        meet({"max_tokens": 1, "sampling_parameters": '{"max_tokens":99}'}, LOW, interface=GENERATE, unread=True)
+    with pytest.raises(BadRequest):
+        meet(b"no JSON", LOW, interface=GENERATE, unread=True)
+    with pytest.raises(UnsupportedMedia):
+        meet(b"{}", LOW, interface=GENERATE, unread=True, fields=((b"content-encoding", b"gzip"),))
+
+
+FIELD_LIMITS = [
+    LOW,
+    Terms(n=1),
+    Terms(best_of=1),
+    Terms(logprobs=1),
+    Terms(prompts=1),
+    Terms(images=1),
+    Terms(tools=1),
+    Terms(remote_media=False),
+]
+
+
+@pytest.mark.parametrize("limit", FIELD_LIMITS)
+def test_a_body_that_nobody_understands_is_refused_where_its_fields_are_limited(limit: Terms) -> None:
+    with pytest.raises(CapExceeded, match="cannot be seen on this route"):
+        meet(b"tensors", limit, interface=Interface.UNKNOWN, unread=True)
+    assert meet(b"tensors", limit, Terms(input=9), interface=Interface.UNKNOWN, unread=True).rule == "r1"
+    assert meet(b"tensors", limit, NO_TERMS, interface=Interface.UNKNOWN, unread=True).payload is None
+
+
+def test_how_much_may_be_streamed_is_known_before_it_comes() -> None:
+    met = meet(b"tensors", Terms(input=5), interface=Interface.UNKNOWN, unread=True)
+    assert (met.resolved.limit, met.payload) == (5, None)
+    two = (Terms(input=5), Terms(input=9))
+    assert meet(b"tensors", *two, interface=Interface.UNKNOWN, unread=True).resolved.limit == 9
+    assert meet(b"a", *two, interface=Interface.UNKNOWN, unread=True, announced=False).resolved.limit == 9
+    met = meet(b"a", *two, NO_TERMS, interface=Interface.UNKNOWN, unread=True, announced=False)
+    assert (met.resolved.limit, met.rule) == (LIMIT, "r2")
+
+
+@pytest.mark.parametrize("interface", [Interface.UNKNOWN, Interface.GENERATE, Interface.FORM])
+def test_a_call_without_a_body_asks_for_nothing(interface: Interface) -> None:
+    met = meet(b"", LOW, interface=interface, bodiless=True)
+    assert (met.payload, met.told, met.rule) == (b"", [], "r0")
+
+
+FORM = ((b"content-type", b"application/x-www-form-urlencoded"),)
+
+
+def test_the_fields_of_a_form_are_held_and_nothing_is_changed() -> None:
+    def form(text: bytes, *terms: Terms, interface: Interface = Interface.FORM) -> bytes | None:
+        return meet(text, *terms, interface=interface, fields=FORM).payload
+
+    assert form(b"model=a&max_completion_tokens=10", LOW) == b"model=a&max_completion_tokens=10"
+    assert form(b"model=a", replace(LOW, clamp=True)) == b"model=a"
+    for text in (b"max_completion_tokens=11", b"max_completion_tokens=1e9", b"max_completion_tokens=-1", b"priority=1"):
+        with pytest.raises(CapExceeded):
+            form(text, replace(LOW, clamp=True))
+    with pytest.raises(CapExceeded, match="outside of the call"):
+        form(b"url=http://x", Terms(remote_media=False))
+    with pytest.raises(CapExceeded, match="not counted"):
+        form(b"n=1", Terms(images=3), interface=Interface.PICTURE_FORM)
+    assert form(b"n=99", NO_TERMS) == b"n=99"
+
+
+def salted(by: str, principal: Principal = ALICE, groups_used: tuple[str, ...] = ()) -> str:
+    met = meet({"a": 1}, by=pool(cache_salt=by), principal=principal, groups_used=groups_used)
+    assert (met.told, met.changed) == ([], ())
+    return str(met.says["cache_salt"])
+
+
+def test_calls_of_one_tenant_share_a_salt_and_those_of_two_do_not() -> None:
+    bob = replace(ALICE, subject="bob")
+    elsewhere = replace(ALICE, provider="other")
+    assert salted("subject") == salted("subject") != salted("subject", principal=bob)
+    assert salted("subject") != salted("subject", principal=elsewhere)
+    assert salted("provider") == salted("provider", principal=bob) != salted("provider", principal=elsewhere)
+    assert salted("client") == salted("client", principal=bob) != salted("client", principal=replace(ALICE, client="b"))
+    nobody = replace(ALICE, client=None), replace(bob, client=None)
+    assert salted("client", principal=nobody[0]) != salted("client", principal=nobody[1])
+    assert salted("group", ALICE, ("ds",)) == salted("group", bob, ("ds",)) != salted("group", ALICE, ("ml",))
+    assert salted("group") != salted("group", principal=bob)
+    assert len(salted("subject")) == 64
+
+
+def test_a_salt_goes_only_where_engines_know_it() -> None:
+    with_salt = [
+        each
+        for each in Interface
+        if each not in {Interface.FORM, Interface.PICTURE_FORM}
+        and b"cache_salt" in (meet({"a": 1}, interface=each, by=pool(cache_salt="subject")).payload or b"")
+    ]
+    assert with_salt == [Interface.CHAT, Interface.COMPLETIONS, Interface.RESPONSES]
+
+
+def test_where_the_gateway_salts_a_caller_cannot_whatever_a_rule_opens() -> None:
+    opened = Terms(engine_fields=frozenset({"cache_salt"}))
+    by = pool(cache_salt="subject")
+    for terms in ((), (opened,)):
+        with pytest.raises(CapExceeded, match="'cache_salt'"):
+            meet({"cache_salt": "mine"}, *terms, by=by)
+    met = meet({"cache_salt": "mine"}, replace(opened, clamp=True), by=by)
+    assert met.says == {"cache_salt": salted("subject")}
+    assert met.told == ["tell x-gateway-clamped: cache_salt removed"]
+    assert meet({"cache_salt": "mine"}, opened).says == {"cache_salt": "mine"}
