@@ -34,7 +34,7 @@ from gateway.pools.backends import Backend, Pool
 from gateway.pools.budget import Retry
 from gateway.pools.ejection import FAILING_STATUS, FailureReason
 from gateway.relay import Relay
-from gateway.seams import Authorize, Outbound, OwnAnswer, Pages, Resolved, Resolver, Wire
+from gateway.seams import Authorize, Outbound, OwnAnswer, Pages, Resolved, Resolver, Tried, Wire
 from gateway.settings import Timeouts
 
 log = logging.getLogger(__name__)
@@ -82,6 +82,7 @@ class Pipeline:
         timeouts: Timeouts,
         pages: Pages | None = None,
         rulebook: Rulebook = Rulebook(),  # noqa: B008  a frozen value
+        shadow: Tried | None = None,
     ) -> None:
         self._resolver = resolver
         self._identity = identity
@@ -94,6 +95,7 @@ class Pipeline:
         self._pages = pages
         self._rulebook = rulebook
         self._mark = f"{rulebook.digest[:_MARK]}.".encode()
+        self._shadow = shadow
         self._for_backends: dict[Pool, RequestCrossing] = {}
         self._for_callers = AnswerCrossing()
 
@@ -135,7 +137,11 @@ class Pipeline:
             return
         pool = asked.pool.name
         outcome.pool = pool
-        outcome.grant = grant = self._authorize(call, principal, asked, holding, outcome)
+        try:
+            outcome.grant = grant = self._authorize(call, principal, asked, holding, outcome)
+        finally:
+            if self._shadow is not None:
+                outcome.shadow = self._shadow.compare(call, principal, asked.needs, float(at), outcome.grant)
         asked = self._meet(asked, grant, exchange, outcome)
         with self._admission.admit(pool):
             await self._relay(exchange, asked, grant, outcome)

@@ -115,7 +115,7 @@ class Lines:
     def _steady(self, outcome: Outcome) -> bytes:
         """Everything but times and numbers, as members of a JSON object."""
         call, grant = outcome.call, outcome.grant
-        if grant is None or outcome.refusal is not None:
+        if grant is None or outcome.refusal is not None or outcome.shadow is not None:
             return _facts(outcome)
         noted: tuple[Grant, dict[str, bytes]] | None = call.derived.get(self)
         if noted is None or noted[0] is not grant:
@@ -154,6 +154,8 @@ def _facts(outcome: Outcome) -> bytes:
         "rule": grant.rule if grant else (refusal and refusal.rule) or None,
         "reason": refusal.code if refusal else "ok",
         "detail": printable(refusal.detail) if refusal and refusal.detail else None,
+        "shadow": outcome.shadow.result if outcome.shadow else None,
+        "shadow_rule": (outcome.shadow and outcome.shadow.rule) or None,
         "pool": outcome.pool or None,
         "backend": outcome.backend or None,
     }

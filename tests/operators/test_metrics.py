@@ -66,6 +66,7 @@ def scrape(tallies: Tallies) -> dict[str, list[tuple[dict[str, str], float]]]:
             tasks=lambda: 8,
             generation=lambda: 7,
             reload_successful=lambda: True,
+            shadow=lambda: "0f3a",
         )
     )
     samples: dict[str, list[tuple[dict[str, str], float]]] = {}
