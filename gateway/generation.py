@@ -97,7 +97,7 @@ def read(path: Path, root: Path | None, seen: Mapping[Path, Content] | None = No
     seen = look(path, root) if seen is None else seen
     loaded, policy, listed = _read(path, root)
     files = {file: content if content == seen[file] else UNKNOWN for file, content in contents(seen).items()}
-    return Source(loaded.settings, policy, listed, files, loaded.secrets, _candidate(loaded.settings))
+    return Source(loaded.settings, policy, listed, files, loaded.secrets, candidate(loaded.settings))
 
 
 def _read(path: Path, root: Path | None) -> tuple[config.Loaded, Written, Listed]:
@@ -116,8 +116,8 @@ def _read(path: Path, root: Path | None) -> tuple[config.Loaded, Written, Listed
     return loaded, policy, listed
 
 
-def _candidate(settings: Settings) -> Candidate | None:
-    """The shadow policy, whatever is wrong with it."""
+def candidate(settings: Settings) -> Candidate | None:
+    """The shadow policy, whatever is wrong with it; None where none is configured. Blocks."""
     path = settings.policies.shadow
     if path is None:
         return None

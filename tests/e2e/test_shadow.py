@@ -26,6 +26,8 @@ KEY = ec_signer("k")
 DS = {"groups": ["ds"]}
 #: Seconds after which a change must be live (contract, section 3).
 LIVE = 2.0
+#: Seconds until a change has been taken, where the test is about something else.
+TAKEN = 10.0
 #: What is another with each call.
 OWN = {"date", "x-request-id", "x-decision-id", "traceparent"}
 
@@ -55,7 +57,7 @@ def write_shadow(gateway: Gateway, rules: Sequence[dict[str, Any]], text: str | 
     folder = gateway.folder / "candidate"
     folder.mkdir(exist_ok=True)
     beside = folder / ".rules.new"
-    beside.write_text(yaml.safe_dump({"version": 1, "rules": [*rules]}) if text is None else text)
+    beside.write_text(json.dumps({"version": 1, "rules": [*rules]}) if text is None else text)
     beside.rename(folder / "rules.yaml")
 
 
@@ -133,7 +135,7 @@ def test_a_bad_shadow_holds_up_nothing_and_is_said_loudly(gateway: Gateway, alic
     started(gateway)
     write_shadow(gateway, [], bad)
     gateway.write_rules([allow("n-now", ["n"], subjects=DS)])
-    wait_until(lambda: chat(gateway, alice, "n").status == 200, LIVE, "the enforced policy being taken")
+    wait_until(lambda: chat(gateway, alice, "n").status == 200, TAKEN, "the enforced policy being taken")
     assert chat(gateway, alice, "m").status == 403
     shadow = gateway.status()["shadow"]
     assert (shadow["ready"], shadow["digest"]) == (False, None)
@@ -142,7 +144,7 @@ def test_a_bad_shadow_holds_up_nothing_and_is_said_loudly(gateway: Gateway, alic
     assert gateway.metric("gateway_config_reload_successful") == 1
     assert "shadow.refused" in gateway.process.tail(100_000)
     write_shadow(gateway, [allow("n-then", ["n"], subjects=DS)])
-    wait_until(lambda: gateway.metric("gateway_shadow_ready") == 1, LIVE, "the mended shadow policy being tried")
+    wait_until(lambda: gateway.metric("gateway_shadow_ready") == 1, TAKEN, "the mended shadow policy being tried")
 
 
 def test_a_gateway_starts_without_its_shadow_and_check_says_so(gateway: Gateway, alice: Mint) -> None:
@@ -156,7 +158,7 @@ def test_a_gateway_starts_without_its_shadow_and_check_says_so(gateway: Gateway,
     assert checked.returncode == 2
     assert str(gateway.folder / "candidate") in checked.stderr
     write_shadow(gateway, [allow("m-too", ["m"], subjects=DS)])
-    wait_until(lambda: gateway.metric("gateway_shadow_ready") == 1, LIVE, "the shadow policy being tried")
+    wait_until(lambda: gateway.metric("gateway_shadow_ready") == 1, TAKEN, "the shadow policy being tried")
     assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
 
 
@@ -164,8 +166,30 @@ def test_the_shadow_is_taken_away_with_its_setting(gateway: Gateway, alice: Mint
     started(gateway)
     del gateway.config["policies"]["shadow"]
     gateway.write_config()
-    wait_until(lambda: gateway.status()["shadow"] is None, LIVE, "the shadow policy being gone")
+    wait_until(lambda: gateway.status()["shadow"] is None, TAKEN, "the shadow policy being gone")
     before = decisions(gateway, "would_deny", "")
     assert chat(gateway, alice, "m").status == 200
     assert decisions(gateway, "would_deny", "") == before
-    assert json.dumps(gateway.status())
+
+
+def test_a_promoted_policy_is_live_in_two_seconds_and_each_call_is_under_the_old_or_the_new(
+    gateway: Gateway, alice: Mint
+) -> None:
+    started(gateway)
+    both = [allow("m-too", ["m"], subjects=DS), allow("n-too", ["n"], subjects=DS)]
+    write_shadow(gateway, both)
+    wait_until(lambda: gateway.status()["shadow"]["rules"] == 2, TAKEN, "the shadow policy being tried")
+    command = [sys.executable, "-m", "gateway", "policy", "promote", "--config", str(gateway.config_file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+    def taken() -> bool:
+        assert chat(gateway, alice, "m").status == 200
+        return chat(gateway, alice, "n").status == 200
+
+    wait_until(taken, LIVE, "the promoted policy being enforced")
+    assert gateway.metric("gateway_config_reload_successful") == 1
+    assert gateway.metric("gateway_config_reloads_total", result="failure") == 0
+    before = decisions(gateway, "same", "n-too")
+    assert chat(gateway, alice, "n").status == 200
+    assert decisions(gateway, "same", "n-too") == before + 1
