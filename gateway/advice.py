@@ -24,6 +24,9 @@ def advice(source: Source) -> Iterator[str]:
     yield from _unmatched(rules, names)
     yield from _unopened(rules, settings)
     yield from _unread(settings.policies.enforce)
+    if source.candidate is not None and settings.policies.shadow is not None and not source.candidate.mistakes:
+        yield from _unmatched(source.candidate.written.rules, names)
+        yield from _unread(settings.policies.shadow)
     yield from _unused(settings)
     yield from _unlisted(source)
     yield from _open_files(source)

@@ -197,6 +197,7 @@ class Gateway:
             generation=lambda: self._now.number,
             policy=lambda: self._now.policy.digest,
             reload_successful=lambda: self._reload_good,
+            shadow=lambda: self._now.tried,
         )
 
     def _certificate_expiries(self) -> dict[str, float]:
@@ -312,6 +313,11 @@ class Gateway:
         warn_loudly(source.settings)
         for line in advice(source):
             log.warning("config.advice %s", line)
+        if source.candidate is not None:
+            for mistake in source.candidate.mistakes:
+                log.error("shadow.refused %s", mistake)
+            if self._now.shadow is not None:
+                log.info("shadow.tried rules=%d digest=%s", len(source.candidate.written.rules), self._now.tried)
 
     def _reload_failed(self, mistakes: tuple[str, ...]) -> None:
         self._reload_good, self._mistakes = False, mistakes

@@ -244,6 +244,15 @@ class Rulebook:
     hide_models: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What a policy that is only tried says otherwise (`would_allow`, `would_deny`, `other_terms`; `same`: nothing),
+    and the rule of it that decides; no rule: an empty text."""
+
+    result: str
+    rule: str
+
+
 class Outcome:
     """What became of one call; the only value that grows while the call runs. Times are `time.monotonic()` seconds.
 
@@ -273,6 +282,7 @@ class Outcome:
     rulebook: Rulebook | None = None
     decision_id: bytes = b""
     decided_at: int = 0
+    shadow: Difference | None = None
 
     def __init__(self, call: Call) -> None:
         self.call = call

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,6 +31,7 @@ from gateway.policy import files as policyfile
 from gateway.policy.engine import Policy
 from gateway.policy.files import Written
 from gateway.policy.rules import Rule
+from gateway.policy.shadow import Shadow
 from gateway.pools.backends import Pool, build_pools
 from gateway.pools.health import servable
 from gateway.providers import Around
@@ -43,10 +44,19 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
+class Candidate:
+    """The policy that is only tried, as it was read; with mistakes in it, it is not tried, and nothing else suffers."""
+
+    written: Written = field(default_factory=Written)
+    mistakes: tuple[Mistake, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """What was read from the files. `files`: everything it depends on, to be watched, and what each held.
 
-    One that changed while it was read holds `UNKNOWN`. `secrets`: those of them that hold one.
+    One that changed while it was read holds `UNKNOWN`. `secrets`: those of them that hold one. `candidate`: if there is
+    a shadow policy.
     """
 
     settings: Settings
@@ -54,6 +64,7 @@ class Source:
     listed: Listed
     files: Mapping[Path, Content]
     secrets: frozenset[Path] = frozenset()
+    candidate: Candidate | None = None
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -87,14 +98,14 @@ def read(path: Path, root: Path | None, seen: Mapping[Path, Content] | None = No
     seen = look(path, root) if seen is None else seen
     loaded, policy, listed = _read(path, root)
     files = {file: content if content == seen[file] else UNKNOWN for file, content in contents(seen).items()}
-    return Source(loaded.settings, policy, listed, files, loaded.secrets)
+    return Source(loaded.settings, policy, listed, files, loaded.secrets, candidate(loaded.settings))
 
 
 def _read(path: Path, root: Path | None) -> tuple[config.Loaded, Written, Listed]:
     try:
         loaded = config.load(path, root)
     except Mistakes as error:
-        # The only folder a configuration depends on is that of the policies: what is wrong there is said along with it.
+        # The only folders a configuration depends on are those of policies: what is wrong there is said along with it.
         folders = [file for file in error.files if file.is_dir() and file != path.absolute()]
         raise Mistakes((*error.mistakes, *chain.from_iterable(map(_policy_mistakes, folders))), error.files) from None
     settings, found = loaded.settings, list[Mistake]()
@@ -104,6 +115,20 @@ def _read(path: Path, root: Path | None) -> tuple[config.Loaded, Written, Listed
     if found := [*found, *_strangers(policy.rules, providers)]:
         raise Mistakes(found, loaded.files)
     return loaded, policy, listed
+
+
+def candidate(settings: Settings) -> Candidate | None:
+    """The shadow policy, whatever is wrong with it; None where none is configured. Blocks."""
+    path = settings.policies.shadow
+    if path is None:
+        return None
+    found: list[Mistake] = []
+    try:
+        written: Written = _noted(found, lambda: policyfile.read(path), Written())
+        found += _strangers(written.rules, identities.names(settings))
+    except Exception as error:  # noqa: BLE001  whatever it is, the policy in force does not wait for it
+        return Candidate(Written(), (Mistake(str(path), 1, 1, f"cannot be read: {type(error).__name__}"),))
+    return Candidate(written, tuple(found))
 
 
 def _noted(found: list[Mistake], load: Callable[[], T], otherwise: T) -> T:
@@ -156,10 +181,30 @@ class Generation:
     identities: Identities
     policy: Policy
     pipeline: Pipeline
+    shadow: Shadow | None = None
 
     def cache_entries(self) -> dict[str, int]:
         """How much is remembered of what callers showed and asked for."""
-        return {**self.identities.cache_entries(), "decisions": self.policy.entries}
+        tried = {} if self.shadow is None else {"shadow_decisions": self.shadow.policy.entries}
+        return {**self.identities.cache_entries(), "decisions": self.policy.entries, **tried}
+
+    @property
+    def tried(self) -> str | None:
+        """The digest of the shadow policy: None where there is none, empty where it cannot be tried."""
+        if self.source.candidate is None:
+            return None
+        return "" if self.shadow is None else self.shadow.policy.digest
+
+    def _tried(self) -> dict[str, object] | None:
+        candidate = self.source.candidate
+        if candidate is None:
+            return None
+        return {
+            "ready": self.shadow is not None,
+            "digest": self.tried or None,
+            "rules": len(candidate.written.rules),
+            "mistakes": tuple(map(str, candidate.mistakes)),
+        }
 
     def status(self) -> dict[str, object]:
         """What runs, for people; ages in seconds."""
@@ -167,6 +212,7 @@ class Generation:
             "generation": self.number,
             "policy": self.policy.digest,
             "rules": len(self.policy.rules),
+            "shadow": self._tried(),
             "issuers": {
                 keys.name: {"ready": keys.ready, "keys_age_seconds": keys.age()}
                 for keys in self.identities.key_sets.values()
@@ -224,6 +270,7 @@ def _build(source: Source, lasting: Lasting, previous: Generation | None) -> Gen
     asked = identities.build(settings, source.listed, around, previous.identities if previous else None)
     number = previous.number + 1 if previous else 1
     policy = Policy(source.rules, hide_models=settings.hide_models, digest=source.policy.digest)
+    shadow = _shadow(source.candidate, tallies)
     pipeline = Pipeline(
         resolver=HttpResolver(pools, policy.may, settings.listen.max_body, lasting.ready),
         identity=asked.first_of,
@@ -236,8 +283,15 @@ def _build(source: Source, lasting: Lasting, previous: Generation | None) -> Gen
         timeouts=settings.limits.timeouts,
         pages=lasting.pages if logins(settings) else None,
         rulebook=policy.rulebook(number),
+        shadow=shadow,
     )
-    return Generation(number, source, pools, asked, policy, pipeline)
+    return Generation(number, source, pools, asked, policy, pipeline, shadow)
+
+
+def _shadow(candidate: Candidate | None, tallies: Tallies) -> Shadow | None:
+    if candidate is None or candidate.mistakes:
+        return None
+    return Shadow(Policy(candidate.written.rules, digest=candidate.written.digest), tallies)
 
 
 def _client_context(settings: ClientTls | None) -> ssl.SSLContext:

@@ -34,7 +34,7 @@ from gateway.pools.backends import Backend, Pool
 from gateway.pools.budget import Retry
 from gateway.pools.ejection import FAILING_STATUS, FailureReason
 from gateway.relay import Relay
-from gateway.seams import Authorize, Meet, Outbound, OwnAnswer, Pages, Resolved, Resolver, Wire
+from gateway.seams import Authorize, Meet, Outbound, OwnAnswer, Pages, Resolved, Resolver, Tried, Wire
 from gateway.settings import Timeouts
 
 log = logging.getLogger(__name__)
@@ -83,6 +83,7 @@ class Pipeline:
         timeouts: Timeouts,
         pages: Pages | None = None,
         rulebook: Rulebook = Rulebook(),  # noqa: B008  a frozen value
+        shadow: Tried | None = None,
     ) -> None:
         self._resolver = resolver
         self._identity = identity
@@ -96,6 +97,7 @@ class Pipeline:
         self._pages = pages
         self._rulebook = rulebook
         self._mark = f"{rulebook.digest[:_MARK]}.".encode()
+        self._shadow = shadow
         self._for_backends: dict[Pool, RequestCrossing] = {}
         self._for_callers = AnswerCrossing()
 
@@ -137,8 +139,12 @@ class Pipeline:
             return
         pool = asked.pool.name
         outcome.pool = pool
-        grants = self._authorize(call, principal, asked, holding, outcome)
-        outcome.grant = grant = grants[0]
+        try:
+            grants = self._authorize(call, principal, asked, holding, outcome)
+            outcome.grant = grant = grants[0]
+        finally:
+            if self._shadow is not None:
+                outcome.shadow = self._shadow.compare(call, principal, asked.needs, float(at), outcome.grant)
         for each in grants:
             if each.terms or not self._terms.plain(asked):
                 asked = await self._terms.meet(asked, each, exchange, outcome)

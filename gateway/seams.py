@@ -20,7 +20,18 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Protocol
 
-from gateway.call import AnswerHead, Call, Dialect, FieldBlock, Fields, Grant, ModelRef, Outcome, Principal
+from gateway.call import (
+    AnswerHead,
+    Call,
+    Dialect,
+    Difference,
+    FieldBlock,
+    Fields,
+    Grant,
+    ModelRef,
+    Outcome,
+    Principal,
+)
 from gateway.errors import Unidentified
 from gateway.exchange import Body, Exchange, Flow
 from gateway.pools.backends import Backend, Pool
@@ -174,6 +185,16 @@ class Meet(Protocol):
 
     async def meet(self, asked: Resolved, grant: Grant, exchange: Exchange, outcome: Outcome) -> Resolved:
         """What may be sent on. Raises `CapExceeded`, `TooLarge`, and where a body has to be read what that raises."""
+        ...
+
+
+class Tried(Protocol):
+    """Another policy that is tried on each decision and decides nothing. Never raises."""
+
+    def compare(
+        self, call: Call, principal: Principal, needs: tuple[ModelRef, ...], at: float, grant: Grant | None
+    ) -> Difference | None:
+        """What it says otherwise than `grant` (None: denied), if that is to be written down. `at`: UNIX seconds."""
         ...
 
 

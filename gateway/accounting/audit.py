@@ -115,7 +115,7 @@ class Lines:
     def _steady(self, outcome: Outcome) -> bytes:
         """Everything but times and numbers, as members of a JSON object."""
         call, grant = outcome.call, outcome.grant
-        if grant is None or outcome.refusal is not None or outcome.terms_rule is not None or outcome.changed:
+        if grant is None or outcome.refusal is not None or _once(outcome):
             return _facts(outcome)
         noted: tuple[Grant, dict[str, bytes]] | None = call.derived.get(self)
         if noted is None or noted[0] is not grant:
@@ -125,6 +125,11 @@ class Lines:
         if facts is None:
             facts = noted[1][outcome.backend] = _facts(outcome)
         return facts
+
+
+def _once(outcome: Outcome) -> bool:
+    """Whether the line has facts that the next call with this head need not have."""
+    return outcome.terms_rule is not None or bool(outcome.changed) or outcome.shadow is not None
 
 
 def _facts(outcome: Outcome) -> bytes:
@@ -156,6 +161,8 @@ def _facts(outcome: Outcome) -> bytes:
         "changed": outcome.changed,
         "reason": refusal.code if refusal else "ok",
         "detail": printable(refusal.detail) if refusal and refusal.detail else None,
+        "shadow": outcome.shadow.result if outcome.shadow else None,
+        "shadow_rule": (outcome.shadow and outcome.shadow.rule) or None,
         "pool": outcome.pool or None,
         "backend": outcome.backend or None,
     }

@@ -24,7 +24,10 @@ CALL_LABELS = ("pool", "model", "operation")
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where the numbers are, asked at each scrape. Ages in seconds, expiries in UNIX seconds."""
+    """Where the numbers are, asked at each scrape. Ages in seconds, expiries in UNIX seconds.
+
+    `shadow`: the digest of the policy that is tried; None where none is configured, empty where it cannot be.
+    """
 
     tallies: Tallies
     pools: Callable[[], tuple[Pool, ...]]
@@ -43,6 +46,7 @@ class Sources:
     generation: Callable[[], int]
     policy: Callable[[], str]
     reload_successful: Callable[[], bool]
+    shadow: Callable[[], str | None]
 
 
 class GatewayCollector(Collector):
@@ -54,6 +58,7 @@ class GatewayCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         yield from _calls(self._sources.tallies)
         yield from _decisions(self._sources.tallies)
+        yield from _shadow(self._sources)
         yield from _backends(self._sources)
         yield from _state(self._sources)
         yield from _providers(self._sources)
@@ -156,6 +161,30 @@ def _decisions(tallies: Tallies) -> Iterator[Metric]:
         "Policies that were put in force and could not be written to policies.history.",
         value=tallies.policies_not_kept,
     )
+
+
+def _shadow(sources: Sources) -> Iterator[Metric]:
+    tallies, digest = sources.tallies, sources.shadow()
+    family = CounterMetricFamily(
+        "gateway_shadow_decisions",
+        "Decisions that the shadow policy was tried on, by what it would change.",
+        labels=("result", "rule"),
+    )
+    for key, count in sorted(tallies.shadow_decisions.items()):
+        family.add_metric(key, count)
+    yield family
+    for name, text, value in (
+        ("gateway_shadow_unwritten", "Differences left out of the audit lines.", tallies.shadow_unwritten),
+        ("gateway_shadow_failures", "Decisions that the shadow policy failed at.", tallies.shadow_failures),
+    ):
+        yield CounterMetricFamily(name, text, value=value)
+    ready = GaugeMetricFamily("gateway_shadow_ready", "0 while the configured shadow policy is not tried.")
+    info = GaugeMetricFamily("gateway_shadow_info", "Always 1.", labels=("digest",))
+    if digest is not None:
+        ready.add_metric((), bool(digest))
+    if digest:
+        info.add_metric((digest,), 1)
+    yield from (ready, info)
 
 
 def _backends(sources: Sources) -> Iterator[Metric]:

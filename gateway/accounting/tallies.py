@@ -72,6 +72,9 @@ class Tallies:
         self.unsolicited: defaultdict[tuple[str, str], int] = defaultdict(int)
         self.audit_lost = 0
         self.policies_not_kept = 0
+        self.shadow_decisions: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self.shadow_unwritten = 0
+        self.shadow_failures = 0
 
     def authenticated(self, provider: str, result: str) -> None:
         """A credential was looked at."""

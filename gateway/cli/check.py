@@ -94,7 +94,12 @@ def _counts(source: Source) -> Iterator[str]:
 
 
 async def _tried(source: Source, path: Path, *, online: bool) -> list[str]:
-    """Build what `serve` would; whom it could not reach, if that is asked. Raises `Unbuildable`."""
+    """Build what `serve` would; whom it could not reach, if that is asked.
+
+    Raises `Unbuildable`, and `Mistakes` for those of a shadow policy, without which `serve` would run.
+    """
+    if source.candidate is not None and source.candidate.mistakes:
+        raise Mistakes(source.candidate.mistakes)
     with buildable():
         server_context(source.settings.listen.tls)
     async with Fetch() as fetch:

@@ -38,7 +38,8 @@ def named(file: Part, root: Path) -> Iterator[Path]:
     """Every file and folder that the result depends on, besides secrets."""
     tls = file["listen"]["tls"]
     others = (part for way in (*CLIENT_KEYS, TOKEN_KEY, *LISTS) for part in file.at(*way))
-    for part in (tls["certificate"], tls["key"], file["policies"]["enforce"], *_authorities(file), *others):
+    policies = file["policies"]
+    for part in (tls["certificate"], tls["key"], policies["enforce"], policies["shadow"], *_authorities(file), *others):
         if part.text:
             yield root / part.text
 

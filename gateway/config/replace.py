@@ -58,7 +58,7 @@ def replace(path: Path, text: str) -> None:
     try:
         with open(descriptor, "w", encoding="utf-8", newline="") as file:
             if before is not None:
-                _adopt(descriptor, before)
+                adopt(descriptor, before)
             file.write(text)
             file.flush()
             os.fsync(descriptor)
@@ -67,19 +67,21 @@ def replace(path: Path, text: str) -> None:
         with suppress(OSError):
             beside.unlink()
         raise
-    _settle(path.parent)
+    settle(path.parent)
 
 
-def _adopt(descriptor: int, before: os.stat_result) -> None:
-    """Owner first: changing it takes special modes away. A reader who had the file must be able to read it on."""
+def adopt(descriptor: int, before: os.stat_result) -> None:
+    """Give an open file mode and owner of the one whose place it takes.
+
+    Owner first: changing it takes special modes away. A reader who had the file must be able to read it on."""
     own = os.fstat(descriptor)
     if (own.st_uid, own.st_gid) != (before.st_uid, before.st_gid):
         os.fchown(descriptor, before.st_uid, before.st_gid)
     os.fchmod(descriptor, before.st_mode & 0o777)
 
 
-def _settle(folder: Path) -> None:
-    """The rename itself survives a crash."""
+def settle(folder: Path) -> None:
+    """Renames in this folder survive a crash from now on."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

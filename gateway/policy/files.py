@@ -160,7 +160,7 @@ def _files(path: Path) -> list[Path]:
     try:
         if not path.is_dir():
             return [path]
-        files = sorted(entry for entry in path.iterdir() if _is_policy(entry))
+        files = sorted(entry for entry in path.iterdir() if is_policy(entry))
     except OSError as error:
         raise _unreadable(path, error) from None
     if not files:
@@ -170,7 +170,8 @@ def _files(path: Path) -> list[Path]:
     return files
 
 
-def _is_policy(entry: Path) -> bool:
+def is_policy(entry: Path) -> bool:
+    """Whether an entry of a folder of policies is one of them."""
     return entry.suffix == ".yaml" and not entry.name.startswith(".") and not entry.is_dir()
 
 

@@ -49,7 +49,13 @@ def filled() -> Sources:
     tallies, pool = Tallies(), up(1)
     series = tallies.series("p", "m", "stream")
     series.results[(200, "ok")] += 1
-    for counts in (tallies.authentications, tallies.authorizations, tallies.retries, tallies.unsolicited):
+    for counts in (
+        tallies.authentications,
+        tallies.authorizations,
+        tallies.retries,
+        tallies.unsolicited,
+        tallies.shadow_decisions,
+    ):
         counts[("a", "b")] += 1
     tallies.failed_login("a")
     tallies.throttled_login("a", "b")
@@ -73,6 +79,7 @@ def filled() -> Sources:
         generation=lambda: 1,
         policy=lambda: "0f",
         reload_successful=lambda: True,
+        shadow=lambda: "0f3a",
     )
 
 

@@ -31,6 +31,7 @@ ABSENT = {
     "config/my-gateway.yaml",  # the reader's own
     "config/api_keys.yaml",
     "config/revoked.yaml",
+    "config/candidate/",
     "config/my-policies/",
     "config/my-policies/chat.yaml",
     "policies/demo.yaml",  # written by the demo

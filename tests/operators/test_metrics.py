@@ -68,6 +68,7 @@ def scrape(tallies: Tallies) -> dict[str, list[tuple[dict[str, str], float]]]:
             generation=lambda: 7,
             policy=lambda: "0f",
             reload_successful=lambda: True,
+            shadow=lambda: "0f3a",
         )
     )
     samples: dict[str, list[tuple[dict[str, str], float]]] = {}

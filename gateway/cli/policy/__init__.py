@@ -10,10 +10,13 @@ import importlib
 from typing import Final
 
 EXAMPLE: Final = """examples:
+  nim-gateway policy promote --config config/gateway.yaml --dry-run
 """
 
 #: By name: the module with `TEXT`, `EXAMPLE`, `add_arguments(parser)` and `run(args) -> exit code`.
-ACTIONS: Final[dict[str, str]] = {}
+ACTIONS: Final[dict[str, str]] = {
+    "promote": "gateway.cli.policy.promote",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

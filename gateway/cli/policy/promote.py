@@ -1,0 +1,190 @@
+"""`nim-gateway policy promote`: put the shadow policy in force.
+
+Knows: which files are policies, what takes the place of what. Must not know: how rules decide.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import replace as changed
+from pathlib import Path
+from typing import Final
+
+from gateway import generation
+from gateway.cli.check import add_places, place_of
+from gateway.config import load as config
+from gateway.config.mistakes import Mistakes
+from gateway.config.replace import alone, replace
+from gateway.config.swap import swap
+from gateway.policy import files as policyfile
+from gateway.policy.files import Written
+from gateway.policy.rules import Rule
+from gateway.settings import Policies
+from gateway.startup import CannotStart
+
+TEXT: Final = "put the shadow policy in force, all of it at once"
+EXAMPLE: Final = """examples:
+  nim-gateway policy promote --config config/gateway.yaml --dry-run
+  nim-gateway policy promote --config config/gateway.yaml
+"""
+
+CASES: Final = "tests"
+UNREAD: Final = "unread"
+SHORT: Final = 12  # digits of a digest in the name of a folder; 48 bits tell the policies of one site apart
+
+# Why a folder or file cannot be replaced from here, and what to do.
+AT_ITS_SOURCE: Final = "put the new policies where it comes from"
+WRITE: Final = {
+    errno.EROFS: f"it is mounted read-only; {AT_ITS_SOURCE}",
+    errno.EBUSY: f"it is a mount of its own and cannot be replaced as a whole; {AT_ITS_SOURCE}",
+    errno.EXDEV: f"it is part of an image, or of another file system than its folder; {AT_ITS_SOURCE}",
+    errno.EACCES: "you may not change it; run this as its owner",
+    errno.EPERM: "you may not change it; run this as its owner",
+}
+CONFIG_MAP: Final = (
+    "is a volume that Kubernetes writes, and what is changed in it is lost; change its ConfigMap or Secret"
+)
+
+
+class CannotPromote(Exception):  # noqa: N818  named for what happened, as the refusals are
+    """Why nothing is put in force: one line for whoever asked."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """`--config FILE [--root DIR] [--dry-run]`."""
+    add_places(parser)
+    parser.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit 0 when the shadow policy is in force, 1 when files could not be changed, 2 when it is no good.
+
+    Unless 0, nothing has changed.
+    """
+    try:
+        path = place_of(args)
+        settings = config.load(path, args.root).settings
+        candidate = generation.candidate(settings)
+        if candidate is None:
+            raise CannotPromote(f"{path} names no shadow policy: add policies.shadow")  # noqa: TRY301  all end here
+        if candidate.mistakes:
+            raise Mistakes(candidate.mistakes)  # noqa: TRY301  all end here
+        return _promoted(settings.policies, candidate.written, dry_run=args.dry_run)
+    except Mistakes as mistakes:
+        for mistake in mistakes.mistakes:
+            _complain(str(mistake))
+        _complain("nothing was changed")
+        return 2
+    except (CannotStart, CannotPromote) as error:
+        _complain(f"nim-gateway: {error}")
+        return 2
+    except (OSError, TimeoutError) as error:
+        _complain(f"nim-gateway: {_unwritable(error)}; nothing was changed")
+        return 1
+
+
+def _promoted(policies: Policies, shadow: Written, *, dry_run: bool) -> int:
+    if policies.shadow is None:
+        raise AssertionError("whoever has read it knows where it is")
+    enforce, source = policies.enforce.resolve(), policies.shadow.resolve()
+    if enforce == source:
+        raise CannotPromote(f"policies.enforce and policies.shadow are the same, {policies.enforce}")
+    _replaceable(enforce, shadow)
+    before = _in_force(enforce)
+    for line in _story(policies, before, shadow):
+        _say(line)
+    if before is not None and before.digest == shadow.digest:
+        _say("nothing to do: both say the same")
+        return 0
+    if dry_run:
+        _say("nothing was changed (--dry-run)")
+        return 0
+    with alone(enforce.parent):
+        _put(enforce, source, _kept(enforce, before), shadow)
+    _say(
+        f"in force: {policies.enforce} says what {policies.shadow} says; a running gateway takes it within two seconds"
+    )
+    _say(f"what was in force is kept in {_kept(enforce, before)}")
+    return 0
+
+
+def _kept(enforce: Path, before: Written | None) -> Path:
+    """Where what was in force is kept."""
+    return enforce.with_name(f"{enforce.name}.before-{UNREAD if before is None else before.digest[:SHORT]}")
+
+
+def _replaceable(enforce: Path, shadow: Written) -> None:
+    """Raises `CannotPromote` for what must not, or cannot, be replaced from here."""
+    if enforce.is_dir():
+        volume = enforce
+        if odd := [name for name, _ in shadow.texts if not name.endswith(".yaml")]:
+            raise CannotPromote(f"{odd[0]} is not called *.yaml, and of a folder nothing else is read")
+    else:
+        volume = enforce.parent
+        if len(shadow.texts) != 1:
+            raise CannotPromote(
+                f"policies.enforce is one file, {enforce}, and the shadow policy has several; name a folder"
+            )
+    if volume.name.startswith("..") or (volume / "..data").exists():
+        raise CannotPromote(f"{volume} {CONFIG_MAP}")
+
+
+def _in_force(enforce: Path) -> Written | None:
+    """None where there are mistakes in it: it may be put right by what takes its place."""
+    try:
+        return policyfile.read(enforce)
+    except Mistakes:
+        return None
+
+
+def _put(enforce: Path, source: Path, kept: Path, shadow: Written) -> None:
+    """Raises `OSError`, and then nothing has changed."""
+    if not enforce.is_dir():
+        shutil.copy2(enforce, kept)
+        ((_, text),) = shadow.texts
+        replace(enforce, text.decode())
+        return
+    cases = source / CASES if source.is_dir() and (source / CASES).is_dir() else None
+    for name in swap(enforce, shadow.texts, kept, policyfile.is_policy, cases):
+        _say(f"{name} is no policy and could not move along; it is in {kept}")
+
+
+def _story(policies: Policies, before: Written | None, shadow: Written) -> Iterator[str]:
+    """What is in force, what would be, and the rules that differ: new, gone, changed."""
+    was = "cannot be read" if before is None else _count(before)
+    yield f"in force: {policies.enforce}: {was}"
+    yield f"shadow:   {policies.shadow}: {_count(shadow)}"
+    old = {} if before is None else {rule.id: _said(rule) for rule in before.rules}
+    new = {rule.id: _said(rule) for rule in shadow.rules}
+    for rule_id in sorted(old.keys() | new.keys()):
+        if old.get(rule_id) != new.get(rule_id):
+            yield f"  {'+' if rule_id not in old else '-' if rule_id not in new else '~'} {rule_id}"
+
+
+def _said(rule: Rule) -> Rule:
+    """What it says, wherever it stands."""
+    return changed(rule, file="", line=0)
+
+
+def _count(written: Written) -> str:
+    count = len(written.rules)
+    return f"{count} rule{'' if count == 1 else 's'}, {written.digest}"
+
+
+def _unwritable(error: OSError) -> str:
+    if isinstance(error, TimeoutError) and error.errno is None:
+        return str(error)
+    reason = WRITE.get(error.errno or 0, error.strerror or "it cannot be changed")
+    return f"{error.filename or 'the policy in force'}: {reason}"
+
+
+def _say(text: str) -> None:
+    print(text)  # noqa: T201  the command's answer
+
+
+def _complain(text: str) -> None:
+    print(text, file=sys.stderr)  # noqa: T201  the command's answer

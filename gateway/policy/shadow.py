@@ -1,0 +1,104 @@
+"""A policy that is only tried: it decides what the policy in force has decided, and the differences are counted.
+
+Knows: both decisions of a call, how many differences are written down. Pure: the time comes in.
+Must not know: files, HTTP, what becomes of a call; nothing here reaches a caller.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from gateway.accounting.tallies import Tallies
+from gateway.call import Call, Difference, Grant, ModelRef, Principal
+from gateway.errors import Refusal
+from gateway.policy.engine import Policy
+from gateway.terms import NO_TERMS, Terms
+
+log = logging.getLogger(__name__)
+
+SAME = "same"
+WOULD_ALLOW = "would_allow"
+WOULD_DENY = "would_deny"
+OTHER_TERMS = "other_terms"
+
+# Differences written into audit lines in one minute: enough to see who is meant, and no flood where all of them differ.
+SAMPLES = 100
+_MINUTE = 60.0
+
+_Noted = tuple[Principal, tuple[ModelRef, ...], int, Grant | None, Difference]
+
+
+class Shadow:
+    """Tries `policy` beside the one in force. Never raises: a fault is counted, and said once."""
+
+    def __init__(self, policy: Policy, tallies: Tallies) -> None:
+        self.policy = policy
+        self._tallies = tallies
+        self._failed = False
+        self._minute = 0.0
+        self._samples = 0
+
+    def compare(
+        self, call: Call, principal: Principal, needs: tuple[ModelRef, ...], at: float, grant: Grant | None
+    ) -> Difference | None:
+        """What would be other than `grant` (None: denied) for a call `at` this UNIX time; None for what is not to be
+        written down: no difference, or one too many."""
+        try:
+            found = self._found(call, principal, needs, at, grant)
+        except Exception:  # whatever is wrong with what is only tried, the call goes on
+            self._tallies.shadow_failures += 1
+            if not self._failed:
+                self._failed = True
+                log.exception("shadow.failed request_id=%s; told once until the files change", call.id)
+            return None
+        self._tallies.shadow_decisions[(found.result, found.rule)] += 1
+        return found if found.result != SAME and self._sampled(at) else None
+
+    def _found(
+        self, call: Call, principal: Principal, needs: tuple[ModelRef, ...], at: float, grant: Grant | None
+    ) -> Difference:
+        """The same as for the last call with this head, as long as the same is asked and decided."""
+        holding = self.policy.holding(at, call.peer)
+        noted: _Noted | None = call.derived.get(self)
+        if (
+            noted is not None
+            and noted[0] is principal
+            and noted[1] is needs
+            and noted[2] == holding
+            and noted[3] is grant
+        ):
+            return noted[4]
+        found = self._decided(principal, needs, holding, grant)
+        call.note(self, (principal, needs, holding, grant, found))
+        return found
+
+    def _decided(
+        self, principal: Principal, needs: tuple[ModelRef, ...], holding: int, grant: Grant | None
+    ) -> Difference:
+        mine: Grant | None = None
+        try:
+            for model in needs:
+                granted = self.policy.authorize(principal, model, holding)
+                mine = mine or granted
+        except Refusal as refusal:
+            refusal.__traceback__ = refusal.__context__ = None  # see `Pipeline._refuse`
+            return Difference(SAME if grant is None else WOULD_DENY, refusal.rule)
+        rule = mine.rule if mine is not None else ""
+        if grant is None:
+            return Difference(WOULD_ALLOW, rule)
+        same = mine is not None and _asked(mine) == _asked(grant)
+        return Difference(SAME if same else OTHER_TERMS, rule)
+
+    def _sampled(self, at: float) -> bool:
+        if not 0 <= at - self._minute < _MINUTE:
+            self._minute, self._samples = at, 0
+        self._samples += 1
+        if self._samples <= SAMPLES:
+            return True
+        self._tallies.shadow_unwritten += 1
+        return False
+
+
+def _asked(grant: Grant) -> frozenset[Terms]:
+    """What the call has to meet one of, whichever rules ask it."""
+    return frozenset(terms for _, terms in grant.terms) or frozenset((NO_TERMS,))
