@@ -33,7 +33,7 @@ from gateway.pools.backends import Pool, build_pools
 from gateway.pools.health import servable
 from gateway.providers import Around
 from gateway.resolve.resolver import HttpResolver
-from gateway.seams import Pages, Wire
+from gateway.seams import Ledger, Pages, Wire
 from gateway.settings import ClientTls, Settings
 from gateway.startup import buildable
 
@@ -137,6 +137,7 @@ class Lasting:
     ready: Callable[[], bool]
     spawn: Callable[[Coroutine[Any, Any, None]], object]
     pages: Pages | None = None
+    ledger: Ledger | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +226,7 @@ def _build(source: Source, lasting: Lasting, previous: Generation | None) -> Gen
         tallies=tallies,
         timeouts=settings.limits.timeouts,
         pages=lasting.pages if logins(settings) else None,
+        ledger=lasting.ledger,
     )
     return Generation(previous.number + 1 if previous else 1, source, pools, asked, policy, pipeline)
 

@@ -34,7 +34,7 @@ from gateway.pools.backends import Backend, Pool
 from gateway.pools.budget import Retry
 from gateway.pools.ejection import FAILING_STATUS, FailureReason
 from gateway.relay import Relay
-from gateway.seams import Authorize, Outbound, OwnAnswer, Pages, Resolved, Resolver, Wire
+from gateway.seams import Authorize, Ledger, Outbound, OwnAnswer, Pages, Resolved, Resolver, Wire
 from gateway.settings import Timeouts
 
 log = logging.getLogger(__name__)
@@ -78,6 +78,7 @@ class Pipeline:
         tallies: Tallies,
         timeouts: Timeouts,
         pages: Pages | None = None,
+        ledger: Ledger | None = None,
     ) -> None:
         self._resolver = resolver
         self._identity = identity
@@ -88,6 +89,7 @@ class Pipeline:
         self._tallies = tallies
         self._timeouts = timeouts
         self._pages = pages
+        self._ledger = ledger
         self._for_backends: dict[Pool, RequestCrossing] = {}
         self._for_callers = AnswerCrossing()
 
@@ -113,6 +115,8 @@ class Pipeline:
         if (open_answer := self._resolver.open(call)) is not None:
             _give(exchange.reply, open_answer, outcome)
             return
+        if self._ledger is not None and self._ledger.closed:
+            await self._ledger.room()
         if self._pages is not None and self._pages.at(call):
             await self._pages.relay(exchange, outcome)
             return

@@ -42,6 +42,7 @@ class Sources:
     tasks: Callable[[], int]
     generation: Callable[[], int]
     reload_successful: Callable[[], bool]
+    audit_failing: Callable[[], bool]
 
 
 class GatewayCollector(Collector):
@@ -190,6 +191,9 @@ def _state(sources: Sources) -> Iterator[Metric]:
         "gateway_config_reload_successful",
         "0 while the files on disk are not what runs.",
         value=sources.reload_successful(),
+    )
+    yield GaugeMetricFamily(
+        "gateway_audit_failing", "1 while the system refuses audit lines.", value=sources.audit_failing()
     )
     build = GaugeMetricFamily("gateway_build_info", "Always 1.", labels=("version",))
     build.add_metric((__version__,), 1)

@@ -72,6 +72,7 @@ def filled() -> Sources:
         tasks=lambda: 1,
         generation=lambda: 1,
         reload_successful=lambda: True,
+        audit_failing=lambda: False,
     )
 
 

@@ -66,6 +66,7 @@ def scrape(tallies: Tallies) -> dict[str, list[tuple[dict[str, str], float]]]:
             tasks=lambda: 8,
             generation=lambda: 7,
             reload_successful=lambda: True,
+            audit_failing=lambda: False,
         )
     )
     samples: dict[str, list[tuple[dict[str, str], float]]] = {}
