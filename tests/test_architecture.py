@@ -28,6 +28,7 @@ IMPORTERS = {
     "uvloop": {"cli/serve.py"},
     "joserfc": {"identity/provider/oauth.py", "simulate"},
     "ldap3": {"identity/ldap/session.py"},
+    "tqdm": {"progress.py"},
     "h11": set(),
 }
 
