@@ -68,7 +68,8 @@ def entry() -> None:
     if sys.argv[1:2] == ["serve"]:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, _end)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the files are only just being read
+        for number in (signal.SIGHUP, signal.SIGUSR1):  # the files are only just being read
+            signal.signal(number, signal.SIG_IGN)
     sys.exit(main())
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from gateway import __version__, generation, tls
 from gateway.accounting.account import Account
-from gateway.accounting.audit import AuditFile
+from gateway.accounting.auditfile import AuditFile
 from gateway.accounting.metrics import MetricsPage, Sources
 from gateway.accounting.tallies import Tallies
 from gateway.admission import Admission
@@ -74,7 +74,7 @@ class Gateway:
         self._connecting: set[asyncio.Task[None]] = set()
         settings = source.settings
         with needed(f"audit file {settings.audit.file}"):
-            self._audit = AuditFile(settings.audit.file, self._lose)
+            self._audit = AuditFile(settings.audit, self._lose)
         self._account = Account(self._tallies, self._audit.add)
         self._now: Generation
         timeouts = settings.limits.timeouts
@@ -109,6 +109,7 @@ class Gateway:
                 self.ready,
                 self._spawn,
                 pages,
+                self._audit,
             )
             self._now = generation.build(source, self._lasting, None)
             settings = source.settings
@@ -155,8 +156,8 @@ class Gateway:
     # -- what the parts ask
 
     def ready(self) -> bool:
-        """True while a caller could be identified and at least one model is served, and no drain has begun."""
-        if self._draining.is_set():
+        """True while a call could be identified, served by some model and written down, and no drain has begun."""
+        if self._draining.is_set() or self._audit.closed:
             return False
         now = self._now
         return now.identities.ready() and any(any(models.values()) for models in servable(now.pools).values())
@@ -169,7 +170,8 @@ class Gateway:
             "waits_for_restart": self._pending,
         }
         state = {"ready": self.ready(), "draining": self._draining.is_set(), "reload": reload}
-        return {"version": __version__, **state, **self._now.status()}
+        audit = {"failing": self._audit.failing, "holds_calls": self._audit.closed, "lost": self._tallies.audit_lost}
+        return {"version": __version__, **state, "audit": audit, **self._now.status()}
 
     def _serve(self, exchange: Exchange) -> Coroutine[Any, Any, None]:
         return self._now.pipeline.serve(exchange)
@@ -198,6 +200,7 @@ class Gateway:
             policy=lambda: self._now.policy.digest,
             reload_successful=lambda: self._reload_good,
             shadow=lambda: self._now.tried,
+            audit_failing=lambda: self._audit.failing,
         )
 
     def _certificate_expiries(self) -> dict[str, float]:
@@ -332,6 +335,7 @@ class Gateway:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop)
         loop.add_signal_handler(signal.SIGHUP, self._hang_up)
+        loop.add_signal_handler(signal.SIGUSR1, self._audit.reopen)
 
     def _stop(self) -> None:
         """First: drain. Again: end at once."""

@@ -36,7 +36,7 @@ from gateway.pools.backends import Pool, build_pools
 from gateway.pools.health import servable
 from gateway.providers import Around
 from gateway.resolve.resolver import HttpResolver
-from gateway.seams import Pages, Wire
+from gateway.seams import Ledger, Pages, Wire
 from gateway.settings import ClientTls, Settings
 from gateway.startup import buildable
 
@@ -169,6 +169,7 @@ class Lasting:
     ready: Callable[[], bool]
     spawn: Callable[[Coroutine[Any, Any, None]], object]
     pages: Pages | None = None
+    ledger: Ledger | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +285,7 @@ def _build(source: Source, lasting: Lasting, previous: Generation | None) -> Gen
         pages=lasting.pages if logins(settings) else None,
         rulebook=policy.rulebook(number),
         shadow=shadow,
+        ledger=lasting.ledger,
     )
     return Generation(number, source, pools, asked, policy, pipeline, shadow)
 

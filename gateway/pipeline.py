@@ -34,7 +34,7 @@ from gateway.pools.backends import Backend, Pool
 from gateway.pools.budget import Retry
 from gateway.pools.ejection import FAILING_STATUS, FailureReason
 from gateway.relay import Relay
-from gateway.seams import Authorize, Meet, Outbound, OwnAnswer, Pages, Resolved, Resolver, Tried, Wire
+from gateway.seams import Authorize, Ledger, Meet, Outbound, OwnAnswer, Pages, Resolved, Resolver, Tried, Wire
 from gateway.settings import Timeouts
 
 log = logging.getLogger(__name__)
@@ -84,6 +84,7 @@ class Pipeline:
         pages: Pages | None = None,
         rulebook: Rulebook = Rulebook(),  # noqa: B008  a frozen value
         shadow: Tried | None = None,
+        ledger: Ledger | None = None,
     ) -> None:
         self._resolver = resolver
         self._identity = identity
@@ -98,6 +99,7 @@ class Pipeline:
         self._rulebook = rulebook
         self._mark = f"{rulebook.digest[:_MARK]}.".encode()
         self._shadow = shadow
+        self._ledger = ledger
         self._for_backends: dict[Pool, RequestCrossing] = {}
         self._for_callers = AnswerCrossing()
 
@@ -123,6 +125,8 @@ class Pipeline:
         if (open_answer := self._resolver.open(call)) is not None:
             _give(exchange.reply, open_answer, outcome)
             return
+        if self._ledger is not None and self._ledger.closed:
+            await self._ledger.room()
         if self._pages is not None and self._pages.at(call):
             await self._pages.relay(exchange, outcome)
             return

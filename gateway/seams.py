@@ -166,6 +166,17 @@ class Pages(Protocol):
         ...
 
 
+class Ledger(Protocol):
+    """Where decisions are written down. While it is `closed`, no call may go on before it has come through `room`."""
+
+    @property
+    def closed(self) -> bool: ...
+
+    def room(self) -> Coroutine[Any, Any, None]:
+        """Wait for it. Raises `Overloaded` where that takes too long."""
+        ...
+
+
 class Authorize(Protocol):
     """Pure: no clock, no I/O. Raises `Forbidden`, `RouteForbidden` or `GroupsUnknown`."""
 

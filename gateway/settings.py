@@ -27,6 +27,7 @@ from gateway.config.values import (
     ModelName,
     Name,
     Net,
+    OnFull,
     OpenPath,
     Origin,
     Places,
@@ -45,6 +46,7 @@ from gateway.config.values import (
     Wait,
     Weight,
     WhenAsked,
+    WhenSynced,
     WhichName,
 )
 
@@ -325,9 +327,12 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """`-` is standard output."""
+    """`file`: `-` is standard output. `on_full`: what happens where there is no room for a line."""
 
     file: Text = "-"
+    fsync: WhenSynced = "interval"
+    on_full: OnFull = "drop"
+    chain: bool = True
 
 
 @dataclass(frozen=True, slots=True)

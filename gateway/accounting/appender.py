@@ -1,6 +1,7 @@
 """A file that is appended to in a thread of its own, so that a slow disk or a full pipe holds up nobody.
 
-Knows: the descriptor, which nobody else uses; torn lines. Must not know: event loops, what the lines say.
+Knows: the descriptor, which nobody else uses; torn lines, losses, the chain of what was really written.
+Must not know: event loops, what the lines say.
 """
 
 from __future__ import annotations
@@ -8,39 +9,62 @@ from __future__ import annotations
 import logging
 import os
 import select
-import sys
+import stat
+import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Thread
+
+from gateway.accounting import chain, files
+from gateway.accounting.chain import Chain
+from gateway.settings import Audit
 
 log = logging.getLogger(__name__)
 
+# Seconds between tries to write what was kept, and at most before what was written is on the disk (`fsync: interval`).
+_AGAIN = 1.0
+_SYNC = 1.0
+
 
 class Appender:
-    """Owns the descriptor of `path` (`-`: standard output). What it is asked is done in order, one thing at a time.
+    """Owns the descriptor of a file (`-`: standard output). What it is asked is done in order, one thing at a time.
 
     Nothing here waits but `close`. How much may wait in line is for the caller to bound, who is told by `then`, in the
-    thread, that a thing is done.
+    thread, that a thing is done. Lines that were refused by the system are lost, or kept and tried again (`block`).
     """
 
-    def __init__(self, path: str) -> None:
-        """Raises `OSError` when the file cannot be opened."""
-        self._path = path
-        self._descriptor = _open(path)
-        self._failing = False
-        self._torn = False
-        #: Lines that were written or lost so far, and those of them that were lost; set by the thread alone.
+    def __init__(self, settings: Audit, changed: Callable[[], None] = lambda: None) -> None:
+        """`changed` is called in the thread when `failing` changes. Raises `OSError`: the file cannot be opened."""
+        self._path = settings.file
+        self._keeps = settings.on_full == "block"
+        self._fsync = settings.fsync
+        self._changed = changed
+        self._descriptor = files.open_to_append(self._path)
+        found = files.Found(self._path)
+        self._chain = Chain(found.tail) if settings.chain else None
+        #: Whether the file ends in the middle of a line; whether something was written that may not be on the disk.
+        self._torn, self._unsynced, self._sync_failed = found.torn, False, False
+        self._synced = self._tried = 0.0
+        self._kept: deque[tuple[Sequence[bytes], Callable[[], None]]] = deque()
+        #: What the file has yet to be told: what it begins with, and how many lines were lost.
+        self._opening: Callable[[float], bytes] | None = chain.began if settings.chain else None
+        self._unsaid = 0
+        #: True while the system refuses what it is given. Lines that were written or lost so far, and those of them
+        #: that were lost. All are set by the thread alone.
+        self.failing = False
         self.settled = 0
         self.lost = 0
         self._wanted: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._wanted.put(self._flush)
         # A daemon: a write that never returns must not keep the process from ending.
         self._thread = Thread(target=self._run, name="audit", daemon=True)
         self._thread.start()
 
-    def append(self, lines: Sequence[bytes], then: Callable[[], None]) -> None:
-        """Write `lines`, each with its end."""
-        self._wanted.put(partial(self._append, lines, then))
+    def append(self, lines: Sequence[bytes], then: Callable[[], None], missing: int = 0) -> None:
+        """Write `lines`, each a JSON object with its end; `missing`: how many behind them were not taken."""
+        self._wanted.put(partial(self._append, lines, then, missing))
 
     def reopen(self, then: Callable[[], None]) -> None:
         """Open the file anew. Where that fails it is logged, and the old one is kept."""
@@ -52,31 +76,111 @@ class Appender:
         self._thread.join(limit)
         return not self._thread.is_alive()
 
-    def _run(self) -> None:
-        while (wanted := self._wanted.get()) is not None:
-            wanted()
-        self._shut()
+    # -- in the thread
 
-    def _append(self, lines: Sequence[bytes], then: Callable[[], None]) -> None:
-        # What a write left of a line would swallow the next one.
-        text = b"".join(lines) if not self._torn else b"".join((b"\n", *lines))
-        left = memoryview(text)
-        try:
-            while left:
-                written = self._write(left)
-                self._torn = left[written - 1] != ord("\n")
-                left = left[written:]
-        except OSError as error:
-            self.lost += min(bytes(left).count(b"\n"), len(lines))
-            if not self._failing:
-                log.error("audit.failing file=%s error=%s", self._path, error)  # noqa: TRY400  the reason is all there is to know
-            self._failing = True
+    def _run(self) -> None:
+        while True:
+            try:
+                wanted = self._wanted.get(timeout=self._patience())
+            except Empty:
+                wanted = self._flush
+            if wanted is None:
+                break
+            wanted()
+            self._sync_in_time()
+        self._end()
+
+    def _patience(self) -> float | None:
+        """Seconds until something is to be done unasked."""
+        now = time.monotonic()
+        if self.failing:
+            return max(0.0, self._tried + _AGAIN - now)
+        if self._unsynced and self._fsync != "never":
+            return max(0.0, self._synced + _SYNC - now)
+        return None
+
+    def _append(self, lines: Sequence[bytes], then: Callable[[], None], missing: int) -> None:
+        if self._keeps:
+            self._kept.append((lines, then))
+            if not self.failing:
+                self._flush()
         else:
-            self._failing = False
-        self.settled += len(lines)
+            self._lose(len(self._write(lines)))
+            self._settle(len(lines), then)
+        self._unsaid += missing
+
+    def _flush(self) -> None:
+        """Write what was kept, as far as it goes, and what the file has to be told."""
+        self._tried = time.monotonic()
+        while self._kept:
+            lines, then = self._kept.popleft()
+            if left := self._write(lines):
+                self._kept.appendleft((left, then))
+                self._settle(len(lines) - len(left), _nothing)
+                return
+            self._settle(len(lines), then)
+        if self._opening is not None or self.failing:
+            self._write(())
+
+    def _settle(self, lines: int, then: Callable[[], None]) -> None:
+        self.settled += lines
         then()
 
-    def _write(self, text: memoryview) -> int:
+    def _lose(self, lines: int) -> None:
+        self.lost += lines
+        self._unsaid += lines
+
+    def _write(self, lines: Sequence[bytes]) -> Sequence[bytes]:
+        """Write `lines` behind what the file has to be told; those of them that are not in the file."""
+        own, opening, gap = [], self._opening, self._unsaid
+        if opening is not None:
+            own = [opening(time.time())]
+        elif self._chain is not None and gap:
+            own = [chain.lost(gap, time.time())]
+        whole = self._put([*own, *lines])
+        if own and whole:
+            whole -= 1
+            if opening is not None:
+                self._opening = None
+            else:
+                self._unsaid -= gap
+        return lines[whole:]
+
+    def _put(self, batch: list[bytes]) -> int:
+        """How many of these lines are in the file afterwards, whole. The first is made a link."""
+        if not batch:
+            return 0
+        written, text, error = 0, b"", self._mend()
+        if error is None:
+            if self._chain is not None:
+                batch[0] = chain.linked(batch[0], self._chain.head())
+            text = b"".join(batch)
+            written, error = self._push(text, len(batch[0]))
+        if error is None and self._fsync == "always":
+            error = self._sync()
+        self._note(error)
+        return text.count(b"\n", 0, written + 1)  # one that lacks nothing but its end gets that in any case
+
+    def _mend(self) -> OSError | None:
+        """End a line that was cut short, which would swallow the next one."""
+        return self._push(b"\n", 0)[1] if self._torn else None
+
+    def _push(self, text: bytes, link: int) -> tuple[int, OSError | None]:
+        """Bytes that are in the file now, and why not all are. `link`: the length of the link that it begins with."""
+        written, error = 0, None
+        left = memoryview(text)
+        try:
+            while written < len(text):
+                written += self._take(left[written:])
+        except OSError as refused:
+            error = refused
+        if written:
+            self._torn, self._unsynced = text[written - 1] != ord("\n"), True
+            if self._chain is not None:
+                self._chain.wrote(left[:written], link)
+        return written, error
+
+    def _take(self, text: memoryview) -> int:
         """How many bytes were taken, at least one."""
         while True:
             try:
@@ -86,22 +190,74 @@ class Appender:
                 room.register(self._descriptor, select.POLLOUT)
                 room.poll()
 
+    def _note(self, error: OSError | None) -> None:
+        """Whether it works; of several failures in a row the first is logged."""
+        if error is not None and not self.failing:
+            log.error("audit.failing file=%s error=%s", self._path, error)
+        elif error is None and self.failing:
+            log.info("audit.recovered file=%s", self._path)
+        if self.failing != (error is not None):
+            self.failing = error is not None
+            self._changed()
+
+    def _sync_in_time(self) -> None:
+        """At most once in `_SYNC` seconds; also what `always` failed to do."""
+        if self._unsynced and self._fsync != "never" and time.monotonic() >= self._synced + _SYNC:
+            failed, error = self._sync_failed, self._sync()
+            if error is not None or (failed and not self._kept):
+                self._note(error)
+
+    def _sync(self) -> OSError | None:
+        self._synced = time.monotonic()
+        try:
+            if self._unsynced and stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+                os.fsync(self._descriptor)
+        except OSError as error:
+            self._sync_failed = True
+            return error
+        self._unsynced = self._sync_failed = False
+        return None
+
     def _reopen(self, then: Callable[[], None]) -> None:
         try:
-            descriptor = _open(self._path)
+            descriptor = files.open_to_append(self._path)
         except OSError as error:
-            log.error("audit.reopen_failed file=%s error=%s", self._path, error)  # noqa: TRY400  see above
+            log.error("audit.reopen_failed file=%s error=%s", self._path, error)  # noqa: TRY400  the reason is all there is to know
         else:
+            if os.path.samestat(os.fstat(descriptor), os.fstat(self._descriptor)):
+                torn = self._torn
+            else:
+                torn = files.Found(self._path).torn
+                self._conclude()
+                if self._chain is not None and self._opening is None:
+                    self._opening = chain.continued
             self._shut()
-            self._descriptor, self._torn = descriptor, False
+            self._descriptor, self._torn = descriptor, torn
+            self._flush()
         then()
 
+    def _conclude(self) -> None:
+        """Nothing follows in this file, and that stands in it."""
+        if self._chain is not None and self._opening is None and self._mend() is None:
+            line = chain.ended(time.time(), self._chain.head())
+            self._push(line, len(line))
+
+    def _end(self) -> None:
+        self._flush()
+        for lines, then in self._kept:
+            self._lose(len(lines))
+            self._settle(len(lines), then)
+        self._kept.clear()
+        if self._unsaid:
+            self._write(())
+        self._conclude()
+        self._shut()
+
     def _shut(self) -> None:
+        if self._fsync != "never" and (error := self._sync()) is not None:
+            self._note(error)
         if self._path != "-":
             os.close(self._descriptor)
 
 
-def _open(path: str) -> int:
-    if path == "-":
-        return sys.stdout.fileno()
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
+def _nothing() -> None: ...

@@ -1,20 +1,16 @@
-"""The audit file: one JSON line per decision.
+"""The audit lines: one JSON object per decision.
 
-Knows: fields, their order, escaping and limits, when lines are written.
+Knows: fields, their order, escaping and limits.
 Must not know: how a call went about; it is told an `Outcome`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
-from functools import partial
 
 import orjson
 
-from gateway.accounting.appender import Appender
 from gateway.call import Grant, Outcome
 
 # Longest text of a field that nothing is decided by; a path may be a caller's invention.
@@ -25,17 +21,6 @@ _NAME_LIMIT = 512
 
 # Of the groups and of the scopes that the policy speaks of, so many characters of names are written for one caller.
 _NAMES_LIMIT = 16 * 1024
-
-# Lines are written together, this many seconds after the first: a crash loses no more than that, and of however many
-# calls a second 20 wake the thread.
-_DELAY = 0.05
-
-# Bytes that may wait for a slow disk; beyond that lines are lost and counted.
-_WAITING_LIMIT = 16 * 1024 * 1024
-
-# Seconds that the end may wait for a slow disk: calls are over by then, and whoever stopped us will not wait long.
-CLOSING = 2.0
-
 
 def printable(text: str) -> str:
     """`text` with everything that is no visible character escaped, cut to the limit."""
@@ -211,85 +196,3 @@ def _name(text: str) -> str:
     except UnicodeEncodeError:
         return printable(cut)
     return cut
-
-
-class AuditFile:
-    """Appends lines to a file (`-`: standard output), joined, in a thread of its own: calls go on whatever it does."""
-
-    def __init__(self, path: str, lost: Callable[[int], None], *, closing: float = CLOSING) -> None:
-        """`lost`: told how many lines could not be kept. `closing`: seconds that the end may take.
-
-        Raises `OSError` when the file cannot be opened.
-        """
-        self._lost = lost
-        self._closing = closing
-        self._loop = asyncio.get_running_loop()
-        self._file = Appender(path)
-        self._lines: list[bytes] = []
-        #: Bytes that wait, those of a write under way included, and how many may.
-        self._size = 0
-        self._limit = _WAITING_LIMIT
-        #: Lines given to the thread so far, and losses of its that were told.
-        self._given = self._told = 0
-        self._due = False  # from the first line that waits until it and those that came in time are written
-        self._reopening = False
-
-    def add(self, text: bytes) -> None:
-        """One more line, written soon."""
-        if self._size > self._limit:
-            self._lost(1)
-            return
-        self._lines.append(text)
-        self._size += len(text)
-        if not self._due:
-            self._due = True
-            self._loop.call_later(_DELAY, self._write)
-
-    def reopen(self) -> None:
-        """Follow a rotation: what waits goes to the old file, which is kept where the new one cannot be opened."""
-        if self._reopening:
-            return  # the one that waits will find the newest file
-        self._reopening = True
-        self._give(self._settled)
-        self._file.reopen(partial(self._tell, self._reopened))
-
-    def close(self) -> None:
-        """Write what waits and close. What takes too long is lost and counted."""
-        self._limit = -1  # nothing is taken from now on
-        self._give(self._settled)
-        if not self._file.close(self._closing):
-            self._lost(self._given - self._file.settled)
-        self._tell_losses()
-
-    def _write(self) -> None:
-        self._give(self._written)
-
-    def _give(self, then: Callable[[int], None]) -> None:
-        """What waits, to the thread; `then` is called here with its size in bytes."""
-        lines, self._lines = self._lines, []
-        self._given += len(lines)
-        self._file.append(lines, partial(self._tell, then, sum(map(len, lines))))
-
-    def _tell(self, then: Callable[..., None], *facts: int) -> None:
-        """In the thread. The loop may be gone by then, and nobody there to be told."""
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(then, *facts)
-
-    def _written(self, size: int) -> None:
-        self._settled(size)
-        self._due = bool(self._lines)
-        if self._due:
-            self._loop.call_later(_DELAY, self._write)
-
-    def _settled(self, size: int) -> None:
-        self._size -= size
-        self._tell_losses()
-
-    def _reopened(self) -> None:
-        self._reopening = False
-
-    def _tell_losses(self) -> None:
-        losses = self._file.lost - self._told
-        if losses:
-            self._told += losses
-            self._lost(losses)

@@ -47,6 +47,7 @@ class Sources:
     policy: Callable[[], str]
     reload_successful: Callable[[], bool]
     shadow: Callable[[], str | None]
+    audit_failing: Callable[[], bool]
 
 
 class GatewayCollector(Collector):
@@ -229,6 +230,9 @@ def _state(sources: Sources) -> Iterator[Metric]:
     policy = GaugeMetricFamily("gateway_policy_info", "Always 1; names the text of the rules.", labels=("digest",))
     policy.add_metric((sources.policy(),), 1)
     yield policy
+    yield GaugeMetricFamily(
+        "gateway_audit_failing", "1 while the system refuses audit lines.", value=sources.audit_failing()
+    )
     build = GaugeMetricFamily("gateway_build_info", "Always 1.", labels=("version",))
     build.add_metric((__version__,), 1)
     yield build

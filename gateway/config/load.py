@@ -100,7 +100,7 @@ def _mistakes(document: Document, findings: Iterable[Finding]) -> list[Mistake]:
 
 
 def _settings(file: shape.File, root: Path) -> settings.Settings:
-    audit = file.audit if file.audit.file == "-" else settings.Audit(str(root / file.audit.file))
+    audit = file.audit if file.audit.file == "-" else replace(file.audit, file=str(root / file.audit.file))
     rooted, identity = _rooted(file, root), _rooted(file.identity, root)
     return _narrow(
         rooted,

@@ -80,6 +80,7 @@ def filled() -> Sources:
         policy=lambda: "0f",
         reload_successful=lambda: True,
         shadow=lambda: "0f3a",
+        audit_failing=lambda: False,
     )
 
 

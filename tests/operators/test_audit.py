@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.accounting.audit import AuditFile, Clock, Lines, printable
+from gateway.accounting.audit import Clock, Lines, printable
+from gateway.accounting.auditfile import AuditFile
 from gateway.call import Grant, ModelRef, Operation, Outcome, Principal, Rulebook
 from gateway.errors import Forbidden
+from gateway.settings import Audit
 from tests.path.fakes import CALL, but
 
 CONTRACT = (
@@ -107,7 +109,7 @@ def test_the_clock_stamps_in_utc_with_milliseconds() -> None:
 
 async def test_lines_are_written_in_order_and_follow_a_rotation(tmp_path: Path) -> None:
     file = tmp_path / "audit.log"
-    audit = AuditFile(str(file), lambda _: None)
+    audit = AuditFile(Audit(str(file), chain=False), lambda _: None)
     audit.add(b"one\n")
     audit.add(b"two\n")
     file.rename(tmp_path / "audit.log.1")
@@ -121,7 +123,7 @@ async def test_lines_are_written_in_order_and_follow_a_rotation(tmp_path: Path) 
 
 async def test_a_line_is_on_disk_soon_without_being_asked_for(tmp_path: Path) -> None:
     file = tmp_path / "audit.log"
-    audit = AuditFile(str(file), lambda _: None)
+    audit = AuditFile(Audit(str(file), chain=False), lambda _: None)
     audit.add(b"one\n")
     async with asyncio.timeout(5):
         while file.read_bytes() != b"one\n":  # noqa: ASYNC110  a file tells nobody that it was written
@@ -131,7 +133,7 @@ async def test_a_line_is_on_disk_soon_without_being_asked_for(tmp_path: Path) ->
 
 async def test_lines_that_cannot_be_kept_are_counted(tmp_path: Path) -> None:
     lost: list[int] = []
-    audit = AuditFile("/dev/full", lost.append)
+    audit = AuditFile(Audit("/dev/full", chain=False), lost.append)
     audit.add(b"one\n")
     audit.add(b"two\n")
     audit.close()

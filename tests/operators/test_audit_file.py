@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.accounting.audit import AuditFile
+from gateway.accounting.auditfile import AuditFile
+from gateway.settings import Audit
 
 #: What a pipe holds (`man 7 pipe`): more than that waits for a reader.
 ROOM = 64 * 1024
@@ -94,7 +95,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 async def test_a_pipe_that_nobody_reads_holds_up_no_call_and_its_lines_are_whole_once_somebody_does(pipe: Pipe) -> None:
     lost: list[int] = []
-    audit = AuditFile(pipe.path, lost.append)
+    audit = AuditFile(Audit(pipe.path, chain=False), lost.append)
     pipe.watch()
     began, added = time.monotonic(), 0
     while not lost:
@@ -120,7 +121,7 @@ async def test_a_pipe_that_nobody_reads_holds_up_no_call_and_its_lines_are_whole
 
 async def test_a_line_that_was_cut_short_does_not_swallow_the_next(pipe: Pipe) -> None:
     lost: list[int] = []
-    audit = AuditFile(pipe.path, lost.append)
+    audit = AuditFile(Audit(pipe.path, chain=False), lost.append)
     audit.add(b"first\n")
     audit.add(LINE)
     audit.add(b"lost\n")
@@ -139,7 +140,7 @@ async def test_a_line_that_was_cut_short_does_not_swallow_the_next(pipe: Pipe) -
 
 async def test_the_end_does_not_wait_for_ever_and_counts_what_it_left(pipe: Pipe) -> None:
     lost: list[int] = []
-    audit = AuditFile(pipe.path, lost.append, closing=0.05)
+    audit = AuditFile(Audit(pipe.path, chain=False), lost.append, closing=0.05)
     pipe.watch()
     audit.add(b"first\n")
     audit.add(LINE)
@@ -153,7 +154,7 @@ async def test_the_end_does_not_wait_for_ever_and_counts_what_it_left(pipe: Pipe
 
 
 async def test_a_rotation_while_the_disk_is_stuck_holds_up_nobody(pipe: Pipe, tmp_path: Path) -> None:
-    audit = AuditFile(pipe.path, lambda _: None)
+    audit = AuditFile(Audit(pipe.path, chain=False), lambda _: None)
     pipe.watch()
     audit.add(LINE)
     audit.add(b"before\n")
@@ -176,7 +177,7 @@ async def test_a_rotation_to_a_file_that_cannot_be_opened_is_logged_and_the_old_
 ) -> None:
     folder = tmp_path / "logs"
     folder.mkdir()
-    audit = AuditFile(str(folder / "audit.log"), lambda _: None)
+    audit = AuditFile(Audit(str(folder / "audit.log"), chain=False), lambda _: None)
     folder.rename(tmp_path / "old")
     with caplog.at_level(logging.ERROR):
         audit.reopen()
@@ -191,7 +192,7 @@ async def test_a_pipe_that_does_not_block_is_waited_for_as_well(pipe: Pipe, monk
     lost: list[int] = []
     with os.fdopen(os.open(pipe.path, os.O_WRONLY | os.O_NONBLOCK), "w") as output:
         monkeypatch.setattr(sys, "stdout", output)
-        audit = AuditFile("-", lost.append)
+        audit = AuditFile(Audit("-", chain=False), lost.append)
         pipe.watch()
         audit.add(LINE)
         audit.add(b"second\n")

@@ -69,6 +69,7 @@ def scrape(tallies: Tallies) -> dict[str, list[tuple[dict[str, str], float]]]:
             policy=lambda: "0f",
             reload_successful=lambda: True,
             shadow=lambda: "0f3a",
+            audit_failing=lambda: False,
         )
     )
     samples: dict[str, list[tuple[dict[str, str], float]]] = {}

@@ -1,0 +1,163 @@
+"""Check the hash chain of audit files: whether a line was removed, changed, added or moved since it was written.
+
+Knows: links, what can be known where they do not fit. Must not know: where files come from, how it is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from gateway.accounting import chain
+from gateway.accounting.chain import Chain
+
+#: Breaks that are told one by one; behind that they are counted.
+BREAKS: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Where something is not as it was written: at or before `line` of `file`, behind line `after` of `after_file`."""
+
+    file: str
+    line: int
+    after_file: str
+    after: int
+    what: str
+
+
+@dataclass(slots=True)
+class FileReport:
+    """One file, as far as it was read."""
+
+    file: str
+    lines: int = 0
+    first: str | None = None
+    last: str | None = None
+    links: int = 0
+    #: Lines that were cut short when they were written; lines that a line `lost` stands for.
+    torn: int = 0
+    lost: int = 0
+    #: Starts of a process that did not find the last one's orderly end.
+    crashes: int = 0
+    #: Whether a new chain begins with it, because it was new when the gateway started: what was before, it cannot know.
+    anew: bool = False
+    #: Whether its last line says that the gateway ended in order, or went on in another file.
+    closed: bool = False
+    breaks: int = 0
+
+
+@dataclass(slots=True)
+class Report:
+    """All files, read as one."""
+
+    files: list[FileReport] = field(default_factory=list)
+    found: list[Break] = field(default_factory=list)
+    breaks: int = 0
+    #: What the first link of all refers to: what `head` was when it was written.
+    start: str | None = None
+    #: Whether the first line of all begins the chain. False: earlier files were not given, or lines were taken away.
+    from_start: bool = False
+    #: What the next link will refer to, for a later check that begins with it.
+    head: str = chain.NOTHING
+    #: Lines at the end that no link holds yet: nobody could tell if they were changed.
+    open_lines: int = 0
+    #: Whether the last file says that it is over.
+    closed: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """No link is broken, and there are links."""
+        return not self.breaks and any(one.links for one in self.files)
+
+    @property
+    def joined(self) -> bool:
+        """No file begins a chain of its own behind others."""
+        return not any(one.anew for one in self.files)
+
+
+class Verifier:
+    """Reads files in their order, line by line, and holds on to none of them."""
+
+    def __init__(self, after: str | None = None) -> None:
+        """`after`: the `head` of an earlier check, which the first file has to continue."""
+        self.report = Report()
+        self._after = after
+        #: Of all bytes since the last link; None before the first byte.
+        self._chain = Chain()
+        #: The same of a file alone, before its first link: all that a gateway knows that found nothing else there.
+        self._alone = Chain()
+        #: Where the last link stands; whether it says that a process or a file ended, and nothing follows it yet.
+        self._file, self._line = "", 0
+        self._linked = self._ended = False
+
+    def read(self, file: str, lines: Iterable[bytes]) -> Iterator[int]:
+        """Take the next file in; yields the size of each line once it is checked."""
+        report, running, member, place = self.report, self._chain, chain.MEMBER, -chain.LENGTH - 1
+        one, self._alone = FileReport(file), Chain()
+        report.files.append(one)
+        for line in lines:
+            one.lines += 1
+            _time(one, line)
+            # Behind a torn end a link may lack the end of its line, and stand elsewhere.
+            if (line[place : place + len(member)] == member or line[-1:] != b"\n") and (prev := chain.prev_of(line)):
+                self._link(one, line, prev)
+            else:
+                one.torn += line[-2:] != b"}\n" and line != b"\n"
+                running.wrote(line, 0)
+                if not one.links:
+                    self._alone.wrote(line, 0)
+                self._ended = False
+                report.open_lines += 1
+            yield len(line)
+        report.head = running.head()
+        report.closed = one.closed = self._ended
+
+    def _link(self, one: FileReport, line: bytes, prev: str) -> None:
+        report, kind = self.report, chain.own(line)
+        if not self._linked:
+            self._start(one, prev)
+        elif kind == "began" and not one.links and prev == self._alone.head():
+            one.anew = True
+        elif prev != self._chain.head():
+            self._break(one, self._why(one, prev, kind))
+        if kind == "ended" and not chain.sealed(line):
+            self._break(one, "this line, which says that the end was an orderly one, was changed")
+        if kind == "began" and self._linked and not (self._ended or one.anew):
+            one.crashes += 1
+        if kind == "lost":
+            one.lost += chain.lines_lost(line)
+        one.links += 1
+        self._chain.wrote(line, len(line))
+        self._linked, self._ended = True, kind == "ended"
+        self._file, self._line = one.file, one.lines
+        report.open_lines = 0 if self._ended else 1
+
+    def _start(self, one: FileReport, prev: str) -> None:
+        """The first link: what it refers to was read, or is nothing, or is not here to be compared with."""
+        self.report.start = prev
+        self.report.from_start = prev == self._chain.head()
+        if self._after is not None and prev != self._after:
+            self._break(one, "this does not continue what was checked before; what stood between the two is missing")
+
+    def _why(self, one: FileReport, prev: str, kind: str | None) -> str:
+        """As much as can be known of a link that does not fit."""
+        if prev == chain.NOTHING and kind == "began":
+            return "a new chain begins here, which knows nothing of what stands before it"
+        if one.file != self._file:
+            return f"this does not continue {self._file}: at the end of that, at the start of this, or between is a gap"
+        return "lines were removed, changed, added or moved"
+
+    def _break(self, one: FileReport, what: str) -> None:
+        one.breaks += 1
+        self.report.breaks += 1
+        if len(self.report.found) < BREAKS:
+            self.report.found.append(Break(one.file, one.lines, self._file, self._line, what))
+
+
+def _time(one: FileReport, line: bytes) -> None:
+    """`{"time":"2026-01-31T10:15:00.123Z",…`"""
+    if line[:9] == b'{"time":"' and line[33:34] == b'"':
+        one.last = line[9:33].decode("ascii", "replace")
+        one.first = one.first or one.last
