@@ -22,6 +22,7 @@ _NAME_LIMIT = 512
 # Of the groups and of the scopes that the policy speaks of, so many characters of names are written for one caller.
 _NAMES_LIMIT = 16 * 1024
 
+
 def printable(text: str) -> str:
     """`text` with everything that is no visible character escaped, cut to the limit."""
     if len(text) <= _TEXT_LIMIT and text.isascii() and text.isprintable():
