@@ -195,6 +195,19 @@ def test_rights_that_a_reload_gives_are_on_the_page_at_once(browser: Browser, ga
         wait_until(lambda: _seen_again(browser, "addsub"), 10, "the old rules")
 
 
+def test_only_what_may_be_used_from_where_the_browser_is_is_on_the_page(browser: Browser, gateway: Gateway) -> None:
+    log_in(browser, gateway)
+    rules = (gateway.policies / "rules.yaml").read_text()
+    here = allow("here", ["echo"], operations=["infer"], **{"from": ["127.0.0.0/8", "::1/128"]})
+    gateway.write_rules([here, allow("there", ["addsub"], operations=["infer"], **{"from": ["192.0.2.0/24"]})])
+    try:
+        wait_until(lambda: _seen_again(browser, "echo"), LIVE + 1, "the model of the new rule on the page")
+        assert "addsub" not in browser.text
+    finally:
+        (gateway.policies / "rules.yaml").write_text(rules)
+        wait_until(lambda: _seen_again(browser, "addsub"), 10, "the old rules")
+
+
 def test_a_group_that_the_provider_may_give_no_more_is_worth_nothing_in_a_session_of_before(
     browser: Browser, gateway: Gateway
 ) -> None:
