@@ -7,7 +7,7 @@ import http.client
 import json
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -218,20 +218,22 @@ def closing(tmp_path: Path, certificates: Paths, stub: Stub, issuers: Issuers, a
 async def test_on_a_kept_connection_the_same_call_is_refused_as_soon_as_its_window_is_closed(
     closing: Gateway, alice: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The clock is put forward and back instead of waited for. What was granted before is remembered with its head."""
+    """The clock is put forward and back instead of waited for. What was granted before is remembered with its
+    head: the next call on each connection is the very same."""
     real, ahead = time.time, 0.0
     monkeypatch.setattr(time, "time", lambda: real() + ahead)
 
-    def seen(caller: Line) -> list[object]:
-        answers = [[caller.chat(model) for model in ("closing", "opening")] for _ in range(3)]
+    def seen(lines: Mapping[str, Line]) -> list[object]:
+        answers = [[one.chat(model) for model, one in lines.items() if model] for _ in range(3)]
         assert answers[0] == answers[1] == answers[2]
-        return [answers[0], *sorted(caller.listed())]
+        return [answers[0], *sorted(lines[""].listed())]
 
     async with here(generation.read(closing.config_file, None), closing.config_file):
         await asyncio.to_thread(closing.backends_up, "nim", 1)
-        with line(closing, OFFICE, alice) as caller:
-            assert await asyncio.to_thread(seen, caller) == [[200, 403], "closing"]
+        with ExitStack() as stack:
+            lines = {name: stack.enter_context(line(closing, OFFICE, alice)) for name in ("closing", "opening", "")}
+            assert await asyncio.to_thread(seen, lines) == [[200, 403], "closing"]
             ahead = 6 * 60
-            assert await asyncio.to_thread(seen, caller) == [[403, 200], "opening"]
+            assert await asyncio.to_thread(seen, lines) == [[403, 200], "opening"]
             ahead = 0
-            assert await asyncio.to_thread(seen, caller) == [[200, 403], "closing"]
+            assert await asyncio.to_thread(seen, lines) == [[200, 403], "closing"]
