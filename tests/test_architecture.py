@@ -42,6 +42,8 @@ def inside(*names: str) -> set[str]:
 IGNORANT = {
     "pipeline.py": {"aiohttp", "httptools", "jose", *inside("doors", "wires", "config", "identity")},
     "policy/engine.py": {"aiohttp", "time", *inside("doors", "wires", "identity", "http1", "config")},
+    "policy/holding.py": {"time", "socket", *inside("doors", "call", "identity", "config", "policy.engine")},
+    "policy/conditions.py": {"time", "socket", *inside("call", "policy.rules", "policy.engine")},
     "relay.py": {"asyncio", *inside("doors", "wires", "http1")},
     "pools/balance.py": {"asyncio", "time", *inside("http1", "doors", "pools.health")},
     "resolve": {"asyncio", *inside("doors", "wires", "http1", "identity")},

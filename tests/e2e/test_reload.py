@@ -58,6 +58,31 @@ def test_a_changed_policy_is_live_in_two_seconds_both_ways(gateway: Gateway, tok
     assert gateway.metric("gateway_config_reload_successful") == 1
 
 
+def test_the_policy_that_decides_is_named_alike_in_the_status_the_metrics_the_log_and_the_audit_lines(
+    gateway: Gateway, token: Token
+) -> None:
+    def named() -> tuple[str, int]:
+        status = gateway.status()
+        ((labels, value),) = gateway.samples()["gateway_policy_info"]
+        number = int(gateway.metric("gateway_config_generation"))
+        assert (labels, value, number) == ({"digest": status["policy"]}, 1, status["generation"])
+        line = gateway.audit_of(chat(gateway, token("alice"), "m")["x-request-id"])
+        assert (line["policy"], line["generation"]) == (status["policy"], number)
+        return labels["digest"], number
+
+    rules = gateway.policies / "rules.yaml"
+    text = rules.read_text()
+    first, number = named()
+    rules.write_text(text + "# another text\n")
+    wait_until(lambda: gateway.status()["policy"] != first, LIVE, "the other text being taken")
+    second = named()
+    assert second[1] == number + 1
+    assert f"config.reloaded generation={second[1]} policy={second[0]}" in gateway.process.tail(100_000)
+    rules.write_text(text)
+    wait_until(lambda: gateway.status()["policy"] == first, LIVE, "the first text being taken again")
+    assert named() == (first, number + 2)
+
+
 def test_a_policy_in_a_new_file_counts_and_a_removed_one_does_not(gateway: Gateway, token: Token) -> None:
     shutil.copy(gateway.policies / "rules.yaml", gateway.folder / "more.yaml")
     text = (gateway.folder / "more.yaml").read_text().replace("m-only", "n-too").replace("- m\n", "- n\n")
