@@ -1,4 +1,4 @@
-"""JSON bodies: the gateway sees at the top level what a strict parser sees, and writing a model changes nothing else.
+"""JSON bodies: the gateway sees at the top level what a strict parser sees, and writing into one changes nothing else.
 
 An input is a body.
 """
@@ -10,7 +10,8 @@ from typing import Any
 
 from fuzz.material import Untold
 from gateway.errors import AmbiguousModel, BadRequest, Refusal
-from gateway.resolve.jsonbody import MAX_DEPTH, MAX_MEMBERS, peek, rewrite
+from gateway.resolve.jsonbody import MAX_DEPTH, MAX_MEMBERS, peek, rewrite, unrepeated
+from gateway.resolve.jsonedit import edit
 
 NAMES = ("m", 'q"\\', "é/x")
 FAR = 2**64  # whole numbers beyond it are read as decimals
@@ -68,6 +69,8 @@ def check(data: bytes) -> None:
     assert (seen.model, seen.stream) == (top.get("model"), top.get("stream") is True)
     for name in NAMES:
         _check_rewritten(data, pairs, name)
+    _check_edited(data, pairs)
+    assert unrepeated(data, seen.fields) is _unrepeated(pairs)
 
 
 def _check_rewritten(body: bytes, pairs: Pairs, name: str) -> None:
@@ -76,6 +79,48 @@ def _check_rewritten(body: bytes, pairs: Pairs, name: str) -> None:
     assert [pair for pair in again if pair[0] != "model"] == [pair for pair in pairs if pair[0] != "model"]
     assert [value for key, value in again if key == "model"] == [name]
     assert peek(after).model == name
+
+
+def _check_edited(body: bytes, pairs: Pairs) -> None:
+    """Each member in turn goes or changes, and one comes; the others stay where they are, as they are written."""
+    assert edit(body, {}) == body
+    for name, _ in pairs[:16]:  # each takes its time
+        if name not in {"model", "stream"}:
+            _check_edit(body, pairs, {name: None})
+            _check_edit(body, pairs, {name: b"7", "max_tokens": b"1024"})
+    _check_edit(body, pairs, {"max_tokens": b"1024", "priority": None})
+    _check_edit(body, pairs, dict.fromkeys((name for name, _ in pairs if name not in {"model", "stream"}), None))
+
+
+def _check_edit(body: bytes, pairs: Pairs, changes: dict[str, bytes | None]) -> None:
+    after = edit(body, changes)
+    names = [name for name, _ in pairs]
+    added = [(name, text) for name, text in changes.items() if text is not None and name not in names]
+    wanted = [(name, json.loads(text)) for name, text in added]
+    for name, value in pairs:
+        text = changes.get(name, b"")
+        if text is not None:
+            wanted.append((name, json.loads(text) if text else value))
+    assert list(strict(after)) == wanted
+    for name, text in added:  # what is left without them is what came, but for what was to change
+        after = after.replace(b'"%b":%b' % (name.encode(), text), b"", 1)
+    if changes.keys() & set(names):
+        return
+    assert after.replace(b",", b"") == body.replace(b",", b"")
+
+
+def _unrepeated(value: Any) -> bool:
+    """Whether no object within gives a name twice."""
+    level = [value]
+    while level := [each for each in level if isinstance(each, list)]:
+        if any(isinstance(each, Pairs) and len(dict(each)) < len(each) for each in level):
+            return False
+        level = [
+            inner
+            for each in level
+            for inner in ([value for _, value in each] if isinstance(each, Pairs) else each)
+        ]  # fmt: skip
+    return True
 
 
 def _check_refused(body: bytes, refusal: Refusal) -> None:

@@ -40,12 +40,18 @@ def excesses(terms: Terms, wanted: Wanted) -> Iterator[Excess]:
     if not speak_of_fields(terms):
         return
     for holder, fields in (("", wanted.fields), *wanted.nested()):
-        for name in fields:
-            if name not in HELD and (plain := name.casefold()) in HELD:
-                yield Excess(plain, f"Write '{plain}' in lower case.")
+        if wanted.interface is not Interface.GENERATE:  # there names are those of a model's tensors, in any case
+            yield from _other_cases(fields)
         yield from too_many(fields, terms, holder)
     yield from _lists(terms, wanted)
     yield from _media(terms, wanted)
+
+
+def _other_cases(fields: Mapping[str, object]) -> Iterator[Excess]:
+    """Limited members but for the case of their letters: servers exist that take them all the same."""
+    for name in fields:
+        if name not in HELD and (plain := name.casefold()) in HELD:
+            yield Excess(plain, f"Write '{plain}' in lower case.")
 
 
 def fill(terms: Terms, wanted: Wanted) -> Change | None:

@@ -1,0 +1,31 @@
+"""What the page on policies says of limits is so."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from gateway.caps.numbers import NUMBERS
+from gateway.caps.wanted import HOLDERS
+from gateway.policy.files import load
+from gateway.terms import ENGINE_FIELDS
+from tests.caps.asked import meet
+
+PAGE = (Path(__file__).parents[2] / "docs" / "policies.md").read_text(encoding="utf-8")
+SECTION = PAGE.split("\n## What a call may ask for\n", 1)[1].split("\n## ", 1)[0]
+
+
+def test_the_page_names_each_member_that_is_held_or_closed() -> None:
+    named = set(re.findall(r"`([a-z_]+)`", SECTION))
+    assert not {*NUMBERS, *HOLDERS, *ENGINE_FIELDS} - named
+
+
+def test_the_rule_of_the_page_lowers_what_the_page_says_and_tells(tmp_path: Path) -> None:
+    (text,) = re.findall(r"```yaml\n(.*?)```", SECTION, re.DOTALL)
+    (tmp_path / "rules.yaml").write_text(text)
+    (rule,) = load(tmp_path)
+    met = meet({"max_tokens": 4096, "priority": 1}, rule.terms)
+    (told,) = re.findall(r"`(X-Gateway-Clamped: [^`]+)`", SECTION)
+    words = told.partition(": ")[2].split(", ")
+    assert set(met.changed) == set(words)
+    assert met.told[0].startswith(f"tell {told.partition(':')[0].lower()}: ")
