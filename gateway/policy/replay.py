@@ -18,12 +18,19 @@ _OPERATIONS: Final = {operation.value: operation for operation in Operation}
 
 
 class NotReplayable(Exception):  # noqa: N818  named for what happened, like the refusals
-    """This line is no decision that could be made again. The text says why, the same for all such lines."""
+    """This line is no decision that could be made again. The text says why, the same for all such lines.
+
+    `harmless`: because no rule was asked, or many questions at once.
+    """
+
+    def __init__(self, why: str, *, harmless: bool = False) -> None:
+        super().__init__(why)
+        self.harmless = harmless
 
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """What was asked, under the policy of which digest, and what came out. `reason`: `ok`, or the code of the answer."""
+    """What was asked, under the policy of which digest, and what came out; `reason`: `ok` or the answer's code."""
 
     asked: Asked
     policy: str
@@ -45,11 +52,11 @@ def logged(line: Mapping[str, Any]) -> Logged:
 
 def _logged(line: Mapping[str, Any]) -> Logged:
     if line["decision_id"] is None:
-        raise NotReplayable("no decision: nobody was identified")
+        raise NotReplayable("no decision: nobody was identified", harmless=True)
     if line["decided_at"] is None:
-        raise NotReplayable("no decision: the call was answered before any rule was asked")
+        raise NotReplayable("no decision: the call was answered before any rule was asked", harmless=True)
     if line["model"] is None:
-        raise NotReplayable("a list of models, filtered by many decisions; name one with --model")
+        raise NotReplayable("a list of models, filtered by many decisions; name one with --model", harmless=True)
     return _decided(line, ModelRef(line["model"], _OPERATIONS[line["operation"]], line["version"], line["explicit"]))
 
 
