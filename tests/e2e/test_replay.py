@@ -71,7 +71,7 @@ def gateway(tmp_path: Path, certificates: Paths, mint: Mint) -> Iterator[Gateway
         issuers = [oidc(mint.iss, audience=["gw"])]
         policies = {"enforce": str(tmp_path / "policies"), "history": str(tmp_path / "kept")}
         audit = {"file": str(tmp_path / "audit.log")}
-        more = {"policies": policies, "audit": audit, "limits": {"timeouts": {"pre_stop": "1ms", "drain": "5s"}}}
+        more: dict[str, Any] = {"policies": policies, "audit": audit, "limits": {"timeouts": {"pre_stop": "1ms", "drain": "5s"}}}
         with Gateway(tmp_path, certificates, issuers, pools, folders()[0], **more) as made:
             made.backends_up("nim", 1)
             made.backends_up("triton", 1)

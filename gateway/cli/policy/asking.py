@@ -180,7 +180,7 @@ def _of_token(args: argparse.Namespace, settings: Settings | None, note: Notes) 
         mapping = ClaimMapping(provider)
         principal = mapping.principal(claims, mapping.subject(claims), float("inf"))
     except BadToken as error:
-        raise BadCall(f"--token: {error.detail or error}") from None
+        raise BadCall(f"--token: {error.text}") from None
     if provider.groups_from is not None and args.groups is None:
         note(f"its groups come from {provider.groups_from}, which was not asked: give them with --groups")
         return replace(principal, groups=frozenset(), groups_known=False)

@@ -63,7 +63,8 @@ class Policies:
             if self._folder is None:
                 return f"policy {made.policy} is not the one at hand, and no folder of policies.history is configured"
             try:
-                written = history.load(self._folder, made.policy, self._site.place)
+                place = self._site.place
+                written = history.load(self._folder, made.policy, place if place.is_dir() else place.parent)
             except NotKept as error:
                 return str(error)
         return Policy(written.rules, hide_models=made.hide_models, digest=made.policy)
