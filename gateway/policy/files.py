@@ -142,16 +142,12 @@ def read(path: Path) -> Written:
 
 
 def again(texts: Iterable[tuple[str, bytes]], shown: Path) -> Written:
-    """The rules in `texts` of files, by name, as if they lay in the folder `shown`; or there, if that is the only one.
-
-    Raises `Mistakes`.
-    """
+    """The rules in `texts` of files, by name, as if they lay in the folder `shown`. Raises `Mistakes`."""
     texts = tuple(texts)
     rules: list[Rule] = []
     taken: dict[str, str] = {}
     for name, text in texts:
-        file = shown if len(texts) == 1 and shown.name == name else shown / name
-        rules += _rules(yamlfile.read(text, str(file)), taken)
+        rules += _rules(yamlfile.read(text, str(shown / name)), taken)
     return Written(tuple(rules), texts)
 
 

@@ -63,7 +63,7 @@ def digests(folder: Path) -> list[str]:
 
 
 def load(folder: Path, digest: str, shown: Path) -> Written:
-    """The policy of this digest, its rules placed as if its files lay where they came from: in, or at, `shown`.
+    """The policy of this digest, its rules placed as if its files lay in the folder `shown`, where they came from.
 
     Raises `NotKept`.
     """

@@ -48,7 +48,7 @@ def test_a_policy_of_one_file_is_kept_under_its_own_place(tmp_path: Path) -> Non
     policy = read(tmp_path / "policies" / "a.yaml")
     keep(tmp_path / "kept", policy)
 
-    assert load(tmp_path / "kept", policy.digest, tmp_path / "policies" / "a.yaml").rules == policy.rules
+    assert load(tmp_path / "kept", policy.digest, tmp_path / "policies").rules == policy.rules
 
 
 def test_others_can_neither_read_nor_write_what_is_kept(tmp_path: Path) -> None:

@@ -1,0 +1,120 @@
+"""`nim-gateway policy explain`: why somebody may or may not, now or when it was logged.
+
+Knows: arguments, exit codes. Must not know: how rules decide.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from gateway.call import ModelRef, Operation
+from gateway.cli.policy import asking
+from gateway.cli.policy.asking import BadCall, Notes, Site
+from gateway.cli.policy.replaying import Policies, find, replay
+from gateway.cli.policy.telling import members, words
+from gateway.config.mistakes import Mistakes
+from gateway.policy.engine import Policy
+from gateway.policy.explain import Asked, explain
+from gateway.policy.replay import Logged, NotReplayable, difference, logged, logged_for
+from gateway.startup import CannotStart
+
+TEXT: Final = "say why a caller may or may not, and what was missing; decide again what was logged"
+EXAMPLE: Final = """examples:
+  nim-gateway policy explain --user alice --groups data-science --model meta/llama-3.1-8b-instruct
+  nim-gateway policy explain --token token.jwt --model llama-8b --at 2026-03-02T22:30:00+01:00 --from 10.20.0.7
+  nim-gateway policy explain --decision ID --audit /var/log/nim-gateway/audit.log
+  nim-gateway policy explain --audit audit.log.1 audit.log
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """A question, or audit files with decisions that were made."""
+    asking.add_arguments(parser)
+    parser.add_argument("--decision", metavar="ID", help="the X-Decision-Id of an answer; needs --audit")
+    parser.add_argument(
+        "--audit", nargs="+", metavar="FILE", help="audit files; without --decision all is decided again"
+    )
+    parser.add_argument("--history", type=Path, help="folder of kept policies (default: policies.history)")
+    parser.add_argument("--json", action="store_true", help="the answer as one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit 0: allowed, or all that was logged came out the same; 1: denied, or it did not; 2: a bad call or a bad file.
+
+    A decision that comes out otherwise than it was logged is 2: one of the two cannot be believed.
+    """
+    try:
+        site = asking.site(args)
+        if args.decision is not None:
+            return _explain_logged(args, site)
+        return _explain(args, site) if args.audit is None else _replay(args, site)
+    except Mistakes as error:
+        _say(map(str, error.mistakes), sys.stderr)
+    except (CannotStart, BadCall) as error:
+        _say([f"nim-gateway: {error}"], sys.stderr)
+    return 2
+
+
+def _explain(args: argparse.Namespace, site: Site) -> int:
+    note = Notes()
+    asked = asking.asked(args, site, note)
+    return _answer(args, site.policy(), asked, note, {})
+
+
+def _explain_logged(args: argparse.Namespace, site: Site) -> int:
+    if args.audit is None:
+        raise BadCall("--decision needs the files to look in: --audit FILE")
+    facts = find(args.audit, args.decision)
+    note = Notes()
+    try:
+        made, single = _made(args, facts, site, note)
+        policy = _policies(args, site)(made)
+    except NotReplayable as why:
+        raise BadCall(f"--decision: {why}") from None
+    unlike = difference(policy, made) if single else ""
+    if single:
+        note(f"NOT as it was logged: it {unlike}" if unlike else "exactly as it was logged")
+    code = _answer(args, policy, made.asked, note, {"identical": not unlike} if single else {})
+    return 2 if unlike else code
+
+
+def _made(args: argparse.Namespace, facts: dict[str, Any], site: Site, note: Notes) -> tuple[Logged, bool]:
+    """What was logged, and whether it was one decision: of a list one of the many is asked for. Raises
+    `NotReplayable`."""
+    if args.model and facts.get("model") is None:
+        model = asking.model_of(args, site.settings, note)
+        listed = Operation(args.operation or Operation.LIST)
+        return logged_for(facts, ModelRef(model.name, listed, model.version, args.explicit)), False
+    return logged(facts), True
+
+
+def _replay(args: argparse.Namespace, site: Site) -> int:
+    tally = replay(args.audit, _policies(args, site))
+    _say([json.dumps(tally.members())] if args.json else tally.words())
+    return 0 if tally.good else 1
+
+
+def _policies(args: argparse.Namespace, site: Site) -> Policies:
+    folder: Path | None = args.history
+    if folder is None and site.settings is not None:
+        folder = site.settings.policies.history
+    return Policies(site, folder)
+
+
+def _answer(args: argparse.Namespace, policy: Policy, asked: Asked, note: Notes, more: dict[str, Any]) -> int:
+    found = explain(policy, asked)
+    if args.json:
+        _say([json.dumps(members(found, asked, note.lines, policy.digest) | more)])
+    else:
+        _say(words(found, asked, note.lines))
+    return 0 if found.allowed else 1
+
+
+def _say(lines: Iterable[str], to: Any = None) -> None:
+    for line in lines:
+        print(line, file=to or sys.stdout)

@@ -1,0 +1,249 @@
+"""Why a decision came out as it did: which rule decided, and which rules would have let in but for one thing.
+
+Knows: what a rule can ask of a call, in words. Pure: the time and the address come in.
+Must not know: files, tokens, how an explanation is printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final
+
+from gateway.call import Grant, ModelRef, Operation, Principal
+from gateway.errors import Refusal
+from gateway.globs import compile_glob
+from gateway.policy.conditions import address_of, within
+from gateway.policy.engine import Decision, Policy, Why
+from gateway.policy.moments import shown, spoken
+from gateway.policy.rules import VERSION, Effect, Rule
+
+#: Near misses that are told; a policy may have ten thousand rules, and nobody reads more.
+NEAR_MISSES: Final = 10
+
+# Names of one kind that are written out.
+_NAMES: Final = 5
+
+
+class Respect(Enum):
+    """In what a rule may fail to let a call in."""
+
+    SUBJECT = "subject"
+    GROUPS_UNKNOWN = "groups_unknown"
+    ISSUER = "issuer"
+    SCOPE = "scope"
+    NOT_GROUPS = "not_groups"
+    MODEL = "model"
+    OPERATION = "operation"
+    EXPLICIT = "explicit"
+    VERSION = "version"
+    TIME = "time"
+    NETWORK = "network"
+    DENIED = "denied"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Who asks for what, `at` which UNIX time, from which address (None where nobody knows it)."""
+
+    principal: Principal
+    model: ModelRef
+    at: float
+    peer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """The one thing that kept a rule from letting in, in words that follow "lacks: "."""
+
+    respect: Respect
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class NearMiss:
+    rule: Rule
+    lack: Lack
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """`reason`: a sentence. `code`, `status`: what the caller gets, `ok` and 200 where the rules let the call pass.
+
+    `near_misses`: rules that allow and lack one thing; `more` of them are not told, `farther` ones lack several.
+    """
+
+    decision: Decision
+    reason: str
+    code: str
+    status: int
+    near_misses: tuple[NearMiss, ...] = ()
+    more: int = 0
+    farther: int = 0
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the rules let the call pass."""
+        return self.decision.why is Why.ALLOWED
+
+
+def explain(policy: Policy, asked: Asked) -> Explanation:
+    """The decision, and what would have made it another one."""
+    holding = policy.holding(asked.at, asked.peer)
+    decision = policy.decide(asked.principal, asked.model, holding)
+    code, status = _answer(policy, asked, holding)
+    if decision.why is Why.ALLOWED:
+        return Explanation(decision, _reason(decision, asked), code, status)
+    near, farther = _near(policy, asked, decision)
+    told = tuple(near[:NEAR_MISSES])
+    return Explanation(decision, _reason(decision, asked), code, status, told, len(near) - len(told), farther)
+
+
+def _answer(policy: Policy, asked: Asked, holding: int) -> tuple[str, int]:
+    made = outcome(policy, asked, holding)
+    return ("ok", 200) if isinstance(made, Grant) else (made.code, made.status)
+
+
+def outcome(policy: Policy, asked: Asked, holding: int) -> Grant | Refusal:
+    """What a call gets."""
+    try:
+        return policy.authorize(asked.principal, asked.model, holding)
+    except Refusal as refusal:
+        return refusal
+
+
+def _reason(decision: Decision, asked: Asked) -> str:
+    rule = decision.rule
+    if rule is None:
+        return "no rule allows it, and what no rule allows is denied"
+    place = f"{rule.id} ({rule.place})"
+    if decision.why is Why.ALLOWED:
+        return f"{place} allows it, and no rule denies it"
+    if decision.why is Why.DENIED:
+        return f"{place} denies it, and a rule that denies wins over any that allows"
+    hangs = "might deny it" if rule.effect is Effect.DENY else "might allow it"
+    return f"the groups of {asked.principal.subject or 'the caller'} are not all known, and {place} {hangs}"
+
+
+def _near(policy: Policy, asked: Asked, decision: Decision) -> tuple[list[NearMiss], int]:
+    """The rules that allow and lack one thing, and how many lack more."""
+    denying = decision.rule if decision.rule is not None and decision.rule.effect is Effect.DENY else None
+    by_infer = _infer_stands_in(policy, asked)
+    near: list[NearMiss] = []
+    farther = 0
+    for rule in policy.rules:
+        if rule.effect is Effect.DENY:
+            continue
+        lacks = list(lacking(rule, asked, infer_stands_in=by_infer))
+        if denying is not None:
+            lacks.append(Lack(Respect.DENIED, f"nothing of its own; {denying.id} ({denying.place}) denies it"))
+        if len(lacks) == 1:
+            near.append(NearMiss(rule, lacks[0]))
+        else:
+            farther += 1
+    return near, farther
+
+
+def _infer_stands_in(policy: Policy, asked: Asked) -> bool:
+    """Whether the right to run a model is a right to its health: not where a rule denies running it, or might."""
+    model = asked.model
+    if model.operation is not Operation.HEALTH or not model.name or model.explicit:
+        return False
+    running = replace(asked, model=replace(model, operation=Operation.INFER))
+    return not any(_might_deny(rule, running) for rule in policy.rules if rule.effect is Effect.DENY)
+
+
+def _might_deny(rule: Rule, asked: Asked) -> bool:
+    """What nobody knows lets no rule in, and keeps none from denying."""
+    unknown = {Respect.GROUPS_UNKNOWN}
+    if address_of(asked.peer or "") is None:
+        unknown.add(Respect.NETWORK)
+    if _version(asked.model) is None:
+        unknown.add(Respect.VERSION)
+    return {lack.respect for lack in lacking(rule, asked)} <= unknown
+
+
+def lacking(rule: Rule, asked: Asked, *, infer_stands_in: bool = False) -> Iterator[Lack]:
+    """Everything for which this rule does not let the call in, if it allows.
+
+    `infer_stands_in`: whether the right to run a model is one to its health.
+    """
+    yield from _of_caller(rule, asked.principal)
+    yield from _of_model(rule, asked.model, infer_stands_in=infer_stands_in)
+    window = rule.window
+    if window is not None and not window.holds(asked.at):
+        yield Lack(Respect.TIME, f"it holds {spoken(window)}, and it is {shown(asked.at, window.zone)} there")
+    address = address_of(asked.peer or "")
+    if rule.networks and not within(address, rule.networks):
+        where = "nobody knows the caller's address" if address is None else f"the call comes from {address}"
+        yield Lack(Respect.NETWORK, f"it is for clients in {listed(map(str, rule.networks))}, and {where}")
+
+
+def _of_caller(rule: Rule, principal: Principal) -> Iterator[Lack]:
+    yield from _of_groups(rule, principal)
+    if rule.issuers and principal.provider not in rule.issuers:
+        by = f"it is '{principal.provider}'" if principal.provider else "nobody knows who did"
+        yield Lack(Respect.ISSUER, f"one of the providers {listed(rule.issuers)} must vouch for the caller, and {by}")
+    if rule.scopes and not rule.scopes & principal.scopes:
+        yield Lack(Respect.SCOPE, f"the caller has none of the scopes {listed(rule.scopes)}")
+
+
+def _of_groups(rule: Rule, principal: Principal) -> Iterator[Lack]:
+    named = rule.anybody or _is_named(rule, principal)
+    left_out = rule.not_groups & principal.groups
+    doubtful = not principal.groups_known and ((rule.groups and not named) or (rule.not_groups and not left_out))
+    if doubtful:
+        needs = f"it is for groups {listed(rule.groups)}" if not named else f"it leaves out {listed(rule.not_groups)}"
+        yield Lack(Respect.GROUPS_UNKNOWN, f"the groups of the caller are not all known, and {needs}")
+    if not named and not (doubtful and rule.groups):
+        yield Lack(Respect.SUBJECT, _not_named(rule))
+    if left_out:
+        yield Lack(Respect.NOT_GROUPS, f"the caller is in {listed(left_out)}, and it leaves out who is")
+
+
+def _is_named(rule: Rule, principal: Principal) -> bool:
+    return (
+        principal.subject in rule.users
+        or principal.client in rule.clients
+        or not rule.groups.isdisjoint(principal.groups)
+    )
+
+
+def _not_named(rule: Rule) -> str:
+    parts = [
+        f"{words} {listed(names)}"
+        for words, names in (
+            ("is in none of groups", rule.groups),
+            ("is none of users", rule.users),
+            ("comes through none of clients", rule.clients),
+        )
+        if names
+    ]
+    return f"the caller {', and '.join(parts)}"
+
+
+def _of_model(rule: Rule, model: ModelRef, *, infer_stands_in: bool) -> Iterator[Lack]:
+    if not any(compile_glob(pattern)(model.name) for pattern in rule.models):
+        yield Lack(Respect.MODEL, f"it is for models {listed(rule.models)}")
+    operation = model.operation
+    if operation not in rule.operations and not (infer_stands_in and Operation.INFER in rule.operations):
+        yield Lack(Respect.OPERATION, f"it is for operations {listed(rule.operations)}, and this is '{operation}'")
+    elif model.explicit and operation not in rule.explicit_operations:
+        yield Lack(Respect.EXPLICIT, f"'{operation}' must be written out in its operations for this route")
+    version = _version(model)
+    if rule.versions and version not in rule.versions:
+        named = "names none" if version is None else f"names {version}"
+        yield Lack(Respect.VERSION, f"it is for versions {listed(rule.versions)}, and the call {named}")
+
+
+def _version(model: ModelRef) -> str | None:
+    """The version that the call names; None where the server picks one."""
+    return model.version if model.version and VERSION.fullmatch(model.version) else None
+
+
+def listed(names: Iterable[str]) -> str:
+    """A few of them, in order."""
+    ordered = sorted(names)
+    more = len(ordered) - _NAMES
+    return ", ".join(ordered[:_NAMES]) + (f" and {more} more" if more > 0 else "")

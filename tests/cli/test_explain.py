@@ -1,0 +1,207 @@
+"""`nim-gateway policy explain`: what people and programs are told, and what the exit codes are."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.__main__ import main
+from gateway.devcerts import Paths
+from tests.identity.signers import Mint, ec_signer
+from tests.parts.gateway import Gateway, allow, oidc, pool
+
+Explain = Callable[..., tuple[int, str, str]]
+
+KEY = ec_signer("k")
+ISSUER = "https://idp.example.com/realms/ml"
+MINT = Mint(ISSUER, KEY, time.time())
+RULES: list[dict[str, Any]] = [
+    allow("ds-chat", ["meta/*"], subjects={"groups": ["data-science"]}, limits={"max_tokens": 1024}),
+    allow(
+        "office", ["meta/*"], subjects={"users": ["bob"]}, when={"hours": "08:00-20:00", "timezone": "Europe/Madrid"}
+    ),
+    allow("batch", ["meta/*"], subjects={"clients": ["job"]}, **{"from": ["10.0.0.0/8"]}),
+    {**allow("no-large", ["meta/large"], subjects={"groups": ["data-science"]}), "effect": "deny"},
+]
+
+
+@pytest.fixture
+def site(tmp_path: Path, certificates: Paths) -> Gateway:
+    """The files of a gateway whose tokens say who is in which group under other names; nothing runs."""
+    issuers = [oidc(ISSUER, claims={"groups": ["roles"]}, group_map={"/ds": "data-science"})]
+    models: list[str | Mapping[str, Any]] = [{"name": "meta/small", "aliases": ["small"]}, "meta/large"]
+    return Gateway(tmp_path, certificates, issuers, [pool("llama", models, "http://127.0.0.1:9")], RULES, start=False)
+
+
+@pytest.fixture
+def explain(site: Gateway, capsys: pytest.CaptureFixture[str]) -> Explain:
+    """Exit code, standard output, standard error."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        code = main(["policy", "explain", "--config", str(site.config_file), *map(str, arguments)])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_an_allowed_caller_is_told_the_rule_its_place_and_its_terms(explain: Explain, site: Gateway) -> None:
+    code, told, _ = explain("--user", "alice", "--groups", "data-science", "--model", "small")
+
+    assert code == 0
+    assert told.startswith("ALLOWED: alice in data-science vouched for by corp, infer on meta/small\n")
+    assert f"because ds-chat ({site.policies}/rules.yaml:3) allows it" in told
+    assert "under the terms of ds-chat: max_tokens 1024" in told
+    assert "note: small is an alias of meta/small, served by pool llama" in told
+
+
+def test_a_denied_caller_is_told_what_each_rule_that_nearly_let_in_lacked(explain: Explain, site: Gateway) -> None:
+    code, told, _ = explain(
+        "--user",
+        "bob",
+        "--client",
+        "job",
+        "--groups",
+        "ml",
+        "--model",
+        "meta/small",
+        "--at",
+        "2026-03-02T22:30:00+01:00",
+    )
+
+    file = f"{site.policies}/rules.yaml"
+    assert code == 1
+    assert "the caller gets HTTP 403, model_not_allowed" in told
+    assert f"ds-chat ({file}:3) lacks: the caller is in none of groups data-science" in told
+    assert (
+        "lacks: it holds every day 08:00-20:00 Europe/Madrid, and it is mon 2026-03-02 22:30 Europe/Madrid there"
+        in told
+    )
+    assert "lacks: it is for clients in 10.0.0.0/8, and nobody knows the caller's address" in told
+    assert explain("--client", "job", "--from", "10.1.2.3", "--model", "meta/small")[0] == 0
+
+
+def test_a_rule_that_denies_is_named_with_the_one_that_would_have_let_in(explain: Explain) -> None:
+    code, told, _ = explain("--groups", "data-science", "--model", "meta/large")
+
+    assert code == 1
+    assert "no-large (" in told.splitlines()[1]
+    assert "ds-chat (" in told.split("but for one thing:")[1]
+    assert "lacks: nothing of its own; no-large (" in told
+
+
+def test_programs_are_told_the_same_as_json(explain: Explain, site: Gateway) -> None:
+    code, told, _ = explain("--user", "eve", "--model", "meta/small", "--from", "192.0.2.1", "--json")
+
+    found = json.loads(told)
+    place = {"id": "ds-chat", "file": f"{site.policies}/rules.yaml", "line": 3}
+    assert code == 1
+    assert (found["decision"], found["rule"], found["status"]) == ("deny", None, 403)
+    assert found["near_misses"][0]["rule"] == place
+    assert found["near_misses"][0]["lacks"] == "the caller is in none of groups data-science"
+    assert len(found["generation"]) == 32
+
+    code, told, _ = explain("--groups", "data-science", "--model", "meta/small", "--json")
+    found = json.loads(told)
+    assert (code, found["decision"], found["rule"], found["near_misses"]) == (0, "allow", place, [])
+    assert found["terms"] == [{"rule": "ds-chat", "max_tokens": 1024}]
+
+
+def test_a_token_is_read_as_its_provider_is_configured_and_never_shown(explain: Explain, tmp_path: Path) -> None:
+    file = tmp_path / "token.jwt"
+    text = MINT.token(roles=["/ds"], exp=1)
+    file.write_text(text + "\n")
+    code, told, errors = explain("--token", file, "--model", "meta/small")
+
+    assert code == 0
+    assert told.startswith("ALLOWED: alice in data-science")
+    assert "note: signature not checked" in told
+    assert "note: the token has expired: the gateway answers 401" in told
+    assert not set(text.split(".")) & set((told + errors).replace("\n", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("opaque", "this is no JWT"),
+        ("a.b.c", "this is no JWT"),
+        (Mint("https://elsewhere.test", KEY, 0).token(), "no configured provider has issued this token; there is corp"),
+        (MINT.token(sub=...), "its subject is missing"),
+    ],
+)
+def test_a_token_that_says_nothing_is_refused_without_being_shown(
+    explain: Explain, tmp_path: Path, text: str, why: str
+) -> None:
+    (tmp_path / "token").write_text(text)
+    code, told, errors = explain("--token", tmp_path / "token", "--model", "m")
+
+    assert (code, told) == (2, "")
+    assert why in errors
+    assert text not in errors.split(why)[1]
+    assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--user", "a"], "--model is needed"),
+        (["--model", "m"], "say who calls"),
+        (["--user", "a", "--model", "m", "--at", "yesterday"], "--at: 'yesterday' is no time"),
+        (["--user", "a", "--model", "m", "--at", "2026-03-02T09:30:00"], "names no zone"),
+        (["--user", "a", "--model", "m", "--from", "home"], "--from: 'home' is no address"),
+        (["--user", "a", "--model", "m", "--issuer", "crop"], "no provider is called 'crop'; there is corp"),
+        (["--token", "x", "--user", "a", "--model", "m"], "leave out --user"),
+        (["--token", "/nowhere", "--model", "m"], "/nowhere cannot be read: No such file"),
+        (["--decision", "0" * 32], "--decision needs the files to look in"),
+        (["--decision", "x", "--audit", "/dev/null"], "'x' is no decision id"),
+        (["--decision", "0" * 32, "--audit", "/dev/null"], "no line of /dev/null is of"),
+        (["--audit", "/nowhere"], "/nowhere cannot be read: No such file"),
+    ],
+)
+def test_a_bad_call_is_told_in_one_line(explain: Explain, arguments: list[str], why: str) -> None:
+    code, told, errors = explain(*arguments)
+
+    assert (code, told, errors.count("\n")) == (2, "", 1)
+    assert why in errors
+
+
+def test_a_model_that_nobody_serves_is_said_to_be_unknown(explain: Explain) -> None:
+    code, told, _ = explain("--groups", "data-science", "--model", "meta/medium")
+
+    assert code == 0
+    assert "note: no pool serves meta/medium: the gateway answers 404" in told
+
+
+def test_groups_that_nobody_knows_are_said_to_be_the_reason(explain: Explain) -> None:
+    code, told, _ = explain("--user", "eve", "--groups-unknown", "--model", "meta/small")
+
+    assert code == 1
+    assert "the groups of eve are not all known, and ds-chat (" in told
+    assert "groups_overage" in told
+
+
+def test_policies_alone_are_explained_without_a_configuration(
+    site: Gateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["policy", "explain", "--policies", str(site.policies), "--groups", "data-science"]
+    assert main([*arguments, "--model", "meta/small"]) == 0
+    assert "ALLOWED" in capsys.readouterr().out
+    (site.policies / "rules.yaml").write_text("rules: [")
+    assert main([*arguments, "--model", "meta/small"]) == 2
+    assert capsys.readouterr().err.startswith(f"{site.policies}/rules.yaml:")
+
+
+def test_files_without_a_decision_have_nothing_to_be_decided_again(explain: Explain, tmp_path: Path) -> None:
+    (tmp_path / "log").write_text('{"level":"info"}\n{"torn\n')
+    code, told, _ = explain("--audit", tmp_path / "log")
+
+    assert code == 1
+    assert told.splitlines() == [
+        "0 decisions identical, 0 different, 1 not to be made again",
+        "  1 line: not a whole line of JSON",
+        "  1 line: no audit line of a call",
+    ]

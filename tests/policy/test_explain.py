@@ -1,0 +1,205 @@
+"""An explanation says what the engine does, and a near miss names the one thing that was missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+
+from gateway.call import ModelRef, Operation
+from gateway.policy.engine import Policy
+from gateway.policy.explain import NEAR_MISSES, Asked, Lack, Respect, explain, lacking
+from gateway.policy.rules import Effect, Rule
+from tests.policy.questions import MODELS, WINDOWS, many_rules, questions
+from tests.policy.questions import rules as any_rule
+from tests.policy.rules import ANN, CHAT, OVERFULL, rule
+
+NOON = 1772449200.0  # Monday, 2 March 2026, 12:00 in Madrid
+HOUR = 3600
+ASKED = Asked(ANN, CHAT, NOON, "10.1.2.3")
+
+
+def alone(rule: Rule, asked: Asked) -> bool:
+    """Whether the engine lets the call in by this rule and no other."""
+    policy = Policy([rule])
+    return policy.may(asked.principal, asked.model, policy.holding(asked.at, asked.peer))
+
+
+def stands_in(asked: Asked) -> bool:
+    model = asked.model
+    return model.operation is Operation.HEALTH and model.name != "" and not model.explicit
+
+
+@given(any_rule(), questions())
+def test_a_rule_lacks_nothing_exactly_where_the_engine_lets_in_by_it(rule: Rule, asked: Asked) -> None:
+    assume(rule.effect is Effect.ALLOW)
+    lacks = list(lacking(rule, asked, infer_stands_in=stands_in(asked)))
+
+    assert (lacks == []) is alone(rule, asked)
+    assert len({lack.respect for lack in lacks}) == len(lacks)
+
+
+def with_subject(rule: Rule, asked: Asked) -> Asked:
+    principal = asked.principal
+    if rule.users:
+        return replace(asked, principal=replace(principal, subject=min(rule.users)))
+    if rule.clients:
+        return replace(asked, principal=replace(principal, client=min(rule.clients)))
+    wanted = rule.groups - rule.not_groups
+    assume(wanted)
+    return replace(asked, principal=replace(principal, groups=principal.groups | {min(wanted)}))
+
+
+def with_known_groups(rule: Rule, asked: Asked) -> Asked:
+    wanted = rule.groups - rule.not_groups
+    assume(wanted or not rule.groups)
+    principal = asked.principal
+    return replace(asked, principal=replace(principal, groups=principal.groups | wanted, groups_known=True))
+
+
+def with_model(rule: Rule, asked: Asked) -> Asked:
+    name = next(name for name in MODELS if any(p in ("*", name) or (p, name[:2]) == ("n/*", "n/") for p in rule.models))
+    return replace(asked, model=replace(asked.model, name=name))
+
+
+def with_time(rule: Rule, asked: Asked) -> Asked:
+    window = rule.window
+    assert window is not None
+    return replace(asked, at=next(at for at in (asked.at + n * HOUR for n in range(24 * 7)) if window.holds(at)))
+
+
+def by(**fields: Callable[[Rule, Asked], object]) -> Callable[[Rule, Asked], Asked]:
+    """Changes of a member of the principal or of the model."""
+
+    def change(rule: Rule, asked: Asked) -> Asked:
+        for name, value in fields.items():
+            part = "model" if hasattr(asked.model, name) else "principal"
+            whole = replace(getattr(asked, part), **{name: value(rule, asked)})
+            asked = replace(asked, **{part: whole})
+        return asked
+
+    return change
+
+
+#: How a call comes to have the one thing that it lacked.
+MENDED: dict[Respect, Callable[[Rule, Asked], Asked]] = {
+    Respect.SUBJECT: with_subject,
+    Respect.GROUPS_UNKNOWN: with_known_groups,
+    Respect.ISSUER: by(provider=lambda rule, _: min(rule.issuers)),
+    Respect.SCOPE: by(scopes=lambda rule, asked: asked.principal.scopes | {min(rule.scopes)}),
+    Respect.NOT_GROUPS: by(groups=lambda rule, asked: asked.principal.groups - rule.not_groups),
+    Respect.MODEL: with_model,
+    Respect.EXPLICIT: by(explicit=lambda *_: False),
+    Respect.VERSION: by(version=lambda rule, _: min(rule.versions)),
+    Respect.TIME: with_time,
+    Respect.NETWORK: lambda rule, asked: replace(asked, peer=str(rule.networks[0].network_address)),
+}
+
+
+@given(any_rule(), questions())
+def test_with_exactly_the_thing_that_a_near_miss_lacked_the_rule_lets_in(rule: Rule, asked: Asked) -> None:
+    found = explain(Policy([replace(rule, effect=Effect.ALLOW)]), asked)
+    assume(found.near_misses)
+    ((rule, lack),) = [(miss.rule, miss.lack) for miss in found.near_misses]
+    if lack.respect is Respect.OPERATION:
+        operations = rule.explicit_operations if asked.model.explicit else rule.operations
+        mended = replace(asked, model=replace(asked.model, operation=min(operations or rule.operations)))
+        mended = mended if operations else replace(mended, model=replace(mended.model, explicit=False))
+    else:
+        mended = MENDED[lack.respect](rule, asked)
+        # Who is in a group only by the one that is left out lacks another one then.
+        assume(lack.respect is not Respect.NOT_GROUPS or not list(lacking(rule, mended, infer_stands_in=True)))
+
+    assert not alone(rule, asked)
+    assert alone(rule, mended)
+
+
+@given(many_rules(), questions())
+def test_an_explanation_is_what_the_engine_decides(rules: list[Rule], asked: Asked) -> None:
+    policy = Policy(rules)
+    holding = policy.holding(asked.at, asked.peer)
+    found = explain(policy, asked)
+
+    assert found.decision == policy.decide(asked.principal, asked.model, holding)
+    assert found.allowed is policy.may(asked.principal, asked.model, holding)
+    assert (found.code == "ok") is found.allowed
+    allows = sum(rule.effect is Effect.ALLOW for rule in rules)
+    assert len(found.near_misses) + found.more + found.farther == (0 if found.allowed else allows)
+
+
+@given(many_rules(), questions())
+def test_where_a_rule_denies_the_near_misses_are_those_that_would_let_in_without_it(
+    rules: list[Rule], asked: Asked
+) -> None:
+    who = frozenset({asked.principal.subject})
+    no = rule("no", Effect.DENY, users=who, models=("**",), operations={asked.model.operation})
+    found = explain(Policy([*rules, no]), asked)
+
+    assert found.decision.rule is not None
+    assert found.decision.rule.effect is Effect.DENY
+    assert {miss.lack.respect for miss in found.near_misses} <= {Respect.DENIED}
+    if not stands_in(asked):
+        allows = [rule for rule in rules if rule.effect is Effect.ALLOW and alone(rule, asked)]
+        assert {miss.rule.id for miss in found.near_misses} == {rule.id for rule in allows}
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [
+        ({"groups": {"ml"}}, "the caller is in none of groups ml"),
+        ({"groups": {"ml"}, "users": {"bob"}}, "the caller is in none of groups ml, and is none of users bob"),
+        (
+            {"issuers": {"lab"}, "groups": {"ds"}},
+            "one of the providers lab must vouch for the caller, and it is 'corp'",
+        ),
+        ({"scopes": {"run"}}, "the caller has none of the scopes run"),
+        ({"not_groups": {"staff"}}, "the caller is in staff, and it leaves out who is"),
+        ({"models": ("nvidia/*",)}, "it is for models nvidia/*"),
+        ({"operations": {Operation.LIST}}, "it is for operations list, and this is 'infer'"),
+        ({"versions": {"1", "2"}}, "it is for versions 1, 2, and the call names none"),
+        ({"window": WINDOWS[2]}, "it holds every day 22:00-06:00 UTC, and it is mon 2026-03-02 11:00 UTC there"),
+    ],
+)
+def test_a_near_miss_says_in_words_what_it_lacked(missing: dict[str, Any], words: str) -> None:
+    values: dict[str, Any] = {
+        key: frozenset(value) if isinstance(value, set) else value for key, value in missing.items()
+    }
+    (miss,) = explain(Policy([rule(**values)]), ASKED).near_misses
+
+    assert miss.lack.text == words
+    assert miss.rule.place == "p.yaml:7"
+
+
+def test_unknown_groups_are_the_one_thing_that_is_missing() -> None:
+    found = explain(Policy([rule()]), replace(ASKED, principal=OVERFULL))
+
+    assert (found.code, found.near_misses[0].lack) == (
+        "groups_overage",
+        Lack(Respect.GROUPS_UNKNOWN, "the groups of the caller are not all known, and it is for groups ds"),
+    )
+
+
+def test_no_more_near_misses_are_told_than_people_read() -> None:
+    rules = [rule(f"r{number}", groups=frozenset({f"g{number}"})) for number in range(30)]
+    found = explain(Policy([*rules, rule("far", users=frozenset({"bob"}), models=("x",))]), ASKED)
+
+    assert (len(found.near_misses), found.more, found.farther) == (NEAR_MISSES, 20, 1)
+
+
+def test_what_the_caller_sees_is_told_also_where_models_are_hidden() -> None:
+    policy = Policy([rule(models=("x",))], hide_models=True)
+
+    assert (explain(policy, ASKED).code, explain(policy, ASKED).status) == ("model_not_found", 404)
+    config = replace(ASKED, model=ModelRef("m", Operation.METADATA, explicit=True))
+    assert (explain(policy, config).code, explain(policy, config).status) == ("not_found", 404)
+
+
+def test_health_that_a_denied_inference_takes_along_is_not_called_near() -> None:
+    rules = [rule("may"), rule("no", Effect.DENY, operations={Operation.INFER})]
+    found = explain(Policy(rules), replace(ASKED, model=replace(CHAT, operation=Operation.HEALTH)))
+
+    assert not found.allowed
+    assert [miss.lack.respect for miss in found.near_misses] == [Respect.OPERATION]

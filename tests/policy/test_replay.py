@@ -1,0 +1,91 @@
+"""Whatever is decided is decided the same again from its audit line; and what is otherwise is noticed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.accounting.audit import Lines
+from gateway.call import Outcome
+from gateway.errors import Refusal
+from gateway.policy.engine import Policy
+from gateway.policy.explain import Asked
+from gateway.policy.replay import NotReplayable, difference, logged
+from gateway.policy.rules import Effect, Rule
+from tests.path.fakes import CALL, but
+from tests.policy.questions import many_rules, questions
+from tests.policy.rules import ANN, CHAT, rule
+
+STAMP = b"2026-03-02T11:00:00.000Z"
+
+
+def line(policy: Policy, asked: Asked) -> dict[str, Any]:
+    """The audit line of this call, as the pipeline and the account would write it."""
+    made = Outcome(but(CALL, peer=asked.peer))
+    made.principal, made.model, made.rulebook = asked.principal, asked.model, policy.rulebook(3)
+    made.decision_id, made.decided_at = b"0123456789ab." + CALL.id.encode(), int(asked.at)
+    try:
+        made.grant = policy.authorize(asked.principal, asked.model, policy.holding(asked.at, asked.peer))
+        made.status = 200
+    except Refusal as refusal:
+        made.refusal, made.status = refusal, refusal.status
+    facts: dict[str, Any] = json.loads(Lines().write(made, STAMP, 11.0))
+    return facts
+
+
+@given(many_rules(), questions(), st.booleans())
+def test_what_was_logged_is_decided_the_same_again(rules: Sequence[Rule], asked: Asked, hide: bool) -> None:
+    policy = Policy(rules, hide_models=hide, digest="d" * 32)
+    made = logged(line(policy, asked))
+
+    assert (made.policy, made.hide_models) == ("d" * 32, hide)
+    assert difference(Policy(rules, hide_models=made.hide_models), made) == ""
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        ([], "was allowed by r, and now it is denied (model_not_allowed)"),
+        ([rule("other")], "was allowed by r, and now other allows it"),
+        ([rule("r", users=frozenset({"ann"}))], "r allowed it for other groups"),
+    ],
+)
+def test_a_difference_is_told_in_words(rules: list[Rule], words: str) -> None:
+    assert difference(Policy(rules), logged(line(Policy([rule()]), Asked(ANN, CHAT, 1.0)))) == words
+
+
+def test_a_refusal_that_came_out_otherwise_is_told_in_words() -> None:
+    elsewhere = rule("elsewhere", models=("x",))  # so that its groups are those of the line
+    made = logged(line(Policy([elsewhere]), Asked(ANN, CHAT, 1.0)))
+
+    assert difference(Policy([rule()]), made) == "was denied (model_not_allowed), and r allows it"
+    assert difference(Policy([], hide_models=True), made) == "was answered model_not_allowed, and now model_not_found"
+    assert difference(Policy([rule("no", Effect.DENY)]), made) == "was denied by None, and now by no"
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"decision_id": None}, "nobody was identified"),
+        ({"decided_at": None}, "before any rule was asked"),
+        ({"model": None}, "a list of models"),
+        ({"left_out": 1}, "more groups, scopes or longer names"),
+        ({"operation": "fly"}, "not an audit line"),
+        ({"groups": None}, "not an audit line"),
+    ],
+)
+def test_a_line_that_is_no_decision_says_why(changes: dict[str, Any], why: str) -> None:
+    facts = line(Policy([rule()]), Asked(ANN, CHAT, 1.0)) | changes
+    with pytest.raises(NotReplayable, match=why):
+        logged(facts)
+
+
+@given(st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=5))
+def test_any_other_json_is_no_audit_line(facts: dict[str, Any]) -> None:
+    with pytest.raises(NotReplayable, match="not an audit line"):
+        logged(facts)
