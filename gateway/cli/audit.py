@@ -11,6 +11,7 @@ import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Final, cast
@@ -30,7 +31,12 @@ exit codes: 0 nothing is missing or changed, 1 something is, 2 a bad call
 # Bytes of a line beyond which it is no line of ours, and is read in pieces.
 _LINE: Final = 1024 * 1024
 
+_ROTATED: Final = re.compile(r"\.([0-9]{1,9})(\.gz)?$")
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
+
+
+class Unreadable(Exception):  # noqa: N818  named for what happened, like the refusals
+    """A file cannot be read; the text says which, and why."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,13 +62,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """0 when nothing is missing or changed, 1 when something is, 2 when a file cannot be read."""
     try:
-        paths = [Path(name) for name in args.files] if args.as_given else sorted(map(Path, args.files), key=_first_time)
+        paths = [Path(name) for name in args.files] if args.as_given else sorted(map(Path, args.files), key=_age)
         verifier = Verifier(args.after)
         for size in progress(_checked(verifier, paths), "verifying", _total(paths), size=int):
             del size
-    except (OSError, EOFError, zlib.error) as error:
-        where = getattr(error, "filename", None) or "a compressed file"
-        sys.stderr.write(f"nim-gateway: {where}: {getattr(error, 'strerror', None) or error}\n")
+    except Unreadable as error:
+        sys.stderr.write(f"nim-gateway: {error}\n")
         return 2
     report = verifier.report
     whole = report.whole and (not args.complete or (_begins(report, args.after) and report.joined and report.closed))
@@ -79,8 +84,14 @@ def _hash(text: str) -> str:
     return text
 
 
-def _open(path: Path) -> IO[bytes]:
-    return cast("IO[bytes]", gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """Raises `Unreadable`, also in the middle."""
+    try:
+        with cast("IO[bytes]", gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as file:
+            yield file
+    except (OSError, EOFError, zlib.error) as error:
+        raise Unreadable(f"{path}: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:
@@ -89,15 +100,16 @@ def _lines(file: IO[bytes]) -> Iterator[bytes]:
 
 def _checked(verifier: Verifier, paths: Iterable[Path]) -> Iterator[int]:
     for path in paths:
-        with _open(path) as file:
+        with _opened(path) as file:
             yield from verifier.read(str(path), _lines(file))
 
 
-def _first_time(path: Path) -> bytes:
-    """The text of the first time in a file; they sort as times do."""
-    with _open(path) as file:
+def _age(path: Path) -> tuple[bytes, int]:
+    """A key that sorts files by their first times, as text; within a millisecond by the numbers that rotation gives."""
+    with _opened(path) as file:
         found = re.match(rb'\{"time":"([^"]*)"', file.readline(_LINE))
-    return found[1] if found else b""
+    number = _ROTATED.search(path.name)
+    return found[1] if found else b"", -int(number[1]) if number else 0
 
 
 def _total(paths: Iterable[Path]) -> int | None:
