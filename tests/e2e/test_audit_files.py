@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -94,15 +95,13 @@ def flood(gateway: Gateway, token: str, enough: Event) -> list[str | None]:
     return calls
 
 
-def rename(file: Path, number: int) -> None:
-    file.rename(file.with_name(f"audit.{number}"))
-
-
-ROTATIONS: dict[str, tuple[str, signal.Signals | None]] = {
-    "create, USR1": ("create 0640", signal.SIGUSR1),
-    "create, HUP": ("create 0640", signal.SIGHUP),
-    "nocreate, compressed": ("nocreate\n  compress\n  delaycompress", signal.SIGUSR1),
-    "copytruncate": ("copytruncate", None),
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
+SNIPPET = re.search(r"```\n/var/log/nim-gateway/audit\.jsonl (\{.*?\n\})\n```", OPERATIONS, re.DOTALL)
+POSTROTATE = "postrotate\n  {tell}\n endscript\n"
+ROTATIONS = {
+    "the page": SNIPPET[1].replace(re.findall(r" (systemctl .*)", SNIPPET[1])[0], "{tell}") if SNIPPET else "",
+    "create": "{\n rotate 9\n create 0640\n " + POSTROTATE + "}",
+    "copytruncate": "{\n rotate 9\n copytruncate\n}",
 }
 
 
@@ -110,11 +109,10 @@ ROTATIONS: dict[str, tuple[str, signal.Signals | None]] = {
 def test_logrotate_under_load_loses_nothing_and_the_files_fit_together(
     audited: Any, token: Token, tmp_path: Path, how: str
 ) -> None:
-    option, number = ROTATIONS[how]
     gateway, file = audited()
-    after = "" if number is None else f"  postrotate\n    kill -{number.value} {gateway.process.pid}\n  endscript\n"
+    told = signal.SIGUSR1 if how == "the page" else signal.SIGHUP
     rule = tmp_path / "rule.conf"
-    rule.write_text(f"{file} {{\n  rotate 9\n  su root root\n  {option}\n{after}}}\n")
+    rule.write_text(f"{file} {ROTATIONS[how].replace('{tell}', f'kill -{told.value} {gateway.process.pid}')}\n")
     rule.chmod(0o600)
     enough = Event()
     with ThreadPoolExecutor(2) as callers:
@@ -137,7 +135,7 @@ def test_logrotate_under_load_loses_nothing_and_the_files_fit_together(
             subprocess.run(["gunzip", "--keep", one], check=True)
     plain = [one for one in tmp_path.glob("audit.jsonl*") if one.suffix != ".gz"]
     missing = set(calls) - {record["request_id"] for record in decisions(*plain)}
-    if number is not None:
+    if how != "copytruncate":
         assert not missing
         code, report = verify(*files, options=("--complete",))
         assert (code, report["whole"]) == (0, True)
