@@ -17,6 +17,7 @@ _EXAMPLES = """examples:
   nim-gateway demo
   nim-gateway check --config config/gateway.yaml
   nim-gateway serve --config config/gateway.yaml
+  nim-gateway audit verify /var/log/nim-gateway/audit.jsonl
   nim-gateway key create --owner batch --groups data-science
 """
 
@@ -25,6 +26,7 @@ _EXAMPLES = """examples:
 _COMMANDS = {
     "serve": ("gateway.cli.serve", "run the gateway"),
     "check": ("gateway.cli.check", "check configuration, policies and certificates"),
+    "audit": ("gateway.cli.audit", "check that nothing is missing from audit files"),
     "policy": ("gateway.cli.policy", "explain, test, compare and promote policies"),
     "login": ("gateway.cli.login", "get a token from a gateway or an OpenID provider"),
     "key": ("gateway.cli.key", "make, list and revoke API keys"),

@@ -17,8 +17,8 @@ from gateway.call import Outcome
 class Account:
     """Called once for each call, at its end."""
 
-    def __init__(self, tallies: Tallies, write: Callable[[bytes], None]) -> None:
-        """`write`: where audit lines go."""
+    def __init__(self, tallies: Tallies, write: Callable[[bytes, bool], None]) -> None:
+        """`write`: where audit lines go; with each, whether a backend has heard of the call."""
         self._tallies = tallies
         self._write = write
         self._clock = audit.Clock()
@@ -41,7 +41,7 @@ class Account:
             series.first_byte.observe(outcome.first_byte - started)
         if model is not None and outcome.grant is not None:
             _count_tokens(series, outcome)
-        self._write(self._lines.write(outcome, self._clock.stamp(), now))
+        self._write(self._lines.write(outcome, self._clock.stamp(), now), outcome.attempts > 0)
 
 
 def _denied_by(outcome: Outcome) -> str:

@@ -62,7 +62,7 @@ class AuditFile:
         self._patience: asyncio.TimerHandle | None = None
         self._lines: list[bytes] = []
         #: Bytes that wait, those of a write under way included, how many may, and how many are taken in any case:
-        #: where calls are held, as much again is for those that were under way by then.
+        #: where calls are held, as much again is for lines of those that no backend has heard of.
         self._size = 0
         self._waiting = waiting
         self._limit = 2 * waiting if self._blocks else waiting
@@ -77,9 +77,9 @@ class AuditFile:
         """True while the system refuses what it is given."""
         return self._file.failing
 
-    def add(self, text: bytes) -> None:
-        """One more line, written soon."""
-        if self._size > self._limit:
+    def add(self, text: bytes, sent: bool = False) -> None:
+        """One more line, written soon. `sent`: of a call that a backend has heard of: there has to be room."""
+        if self._size > self._limit and not (sent and self._blocks):
             self._missing += 1
             self._lost(1)
             return
@@ -109,7 +109,7 @@ class AuditFile:
 
     def close(self) -> None:
         """Write what waits and close. What takes too long is lost and counted."""
-        self._limit = -1  # nothing is taken from now on
+        self._limit, self._blocks = -1, False  # nothing is taken from now on
         self._give(self._settled)
         if not self._file.close(self._closing):
             self._lost(self._given - self._file.settled)

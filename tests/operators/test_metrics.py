@@ -81,7 +81,7 @@ def scrape(tallies: Tallies) -> dict[str, list[tuple[dict[str, str], float]]]:
 
 def filled() -> Tallies:
     tallies = Tallies()
-    account = Account(tallies, lambda _: None)
+    account = Account(tallies, lambda _line, _sent: None)
     series = tallies.series("p", "small", "infer")
     account(outcome(series=series))
     account(outcome(series=series))

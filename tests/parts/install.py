@@ -31,6 +31,9 @@ PROGRAMS = {
     "samba-ad-dc": "samba",
     "samba-common-bin": "samba-tool",
     "winbind": "winbindd",
+    "chromium": "chromium",
+    "chromium-driver": "chromedriver",
+    "logrotate": "logrotate",
 }
 #: By Debian package, a file of it, below /: what has no program of its own.
 FILES = {
@@ -39,7 +42,6 @@ FILES = {
     "samba-vfs-modules": "usr/lib/*/samba/vfs/acl_xattr.so",
 }
 SBIN = "/usr/sbin"  # where servers lie, which not everybody has in the path
-PROGRAMS = {"curl": "curl", "chromium": "chromium", "chromium-driver": "chromedriver"}
 LIBRARIES = {"libgomp1": "libgomp.so.1"}
 STUB = "triton_python_backend_stub"
 

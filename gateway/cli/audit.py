@@ -1,0 +1,165 @@
+"""`nim-gateway audit verify`: whether audit files are as they were written.
+
+Knows: arguments, files, what is said where. Must not know: how the chain is made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import re
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Final, cast
+
+import orjson
+
+from gateway.accounting.verify import BREAKS, FileReport, Report, Verifier
+from gateway.progress import progress
+
+EXAMPLE: Final = """examples:
+  nim-gateway audit verify /var/log/nim-gateway/audit.jsonl*
+  nim-gateway audit verify --json --complete audit.jsonl.1 audit.jsonl
+
+exit codes: 0 nothing is missing or changed, 1 something is, 2 a bad call
+"""
+
+# Bytes of a line beyond which it is no line of ours, and is read in pieces.
+_LINE: Final = 1024 * 1024
+
+_ROTATED: Final = re.compile(r"\.([0-9]{1,9})(\.gz)?$")
+_HASH: Final = re.compile(r"[0-9a-f]{64}")
+
+
+class Unreadable(Exception):  # noqa: N818  named for what happened, like the refusals
+    """A file cannot be read; the text says which, and why."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """`verify`, with files."""
+    parser.epilog = EXAMPLE
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    text = "check the hash chain of audit files"
+    verify = actions.add_parser(
+        "verify", help=text, description=text, epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    verify.add_argument("files", nargs="+", metavar="FILE", help="one audit file and its rotated ones, also *.gz")
+    verify.add_argument("--json", action="store_true", help="say it as JSON")
+    verify.add_argument(
+        "--complete", action="store_true", help="fail too if the first or the last lines may be missing"
+    )
+    verify.add_argument(
+        "--after", type=_hash, metavar="HASH", help="the head that an earlier check told: go on from it"
+    )
+    verify.add_argument("--as-given", action="store_true", help="keep the order of the files (default: by first time)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 when nothing is missing or changed, 1 when something is, 2 when a file cannot be read."""
+    try:
+        paths = [Path(name) for name in args.files] if args.as_given else sorted(map(Path, args.files), key=_age)
+        verifier = Verifier(args.after)
+        for size in progress(_checked(verifier, paths), "verifying", _total(paths), size=int):
+            del size
+    except Unreadable as error:
+        sys.stderr.write(f"nim-gateway: {error}\n")
+        return 2
+    report = verifier.report
+    whole = report.whole and (not args.complete or (_begins(report, args.after) and report.joined and report.closed))
+    if args.json:
+        sys.stdout.write(orjson.dumps({"whole": whole, **asdict(report)}, option=orjson.OPT_INDENT_2).decode() + "\n")
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in _words(report, args.after, whole=whole))
+    return 0 if whole else 1
+
+
+def _hash(text: str) -> str:
+    if not _HASH.fullmatch(text):
+        raise argparse.ArgumentTypeError("64 hexadecimal digits are expected")
+    return text
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """Raises `Unreadable`, also in the middle."""
+    try:
+        with cast("IO[bytes]", gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as file:
+            yield file
+    except (OSError, EOFError, zlib.error) as error:
+        raise Unreadable(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _lines(file: IO[bytes]) -> Iterator[bytes]:
+    return iter(lambda: file.readline(_LINE), b"")
+
+
+def _checked(verifier: Verifier, paths: Iterable[Path]) -> Iterator[int]:
+    for path in paths:
+        with _opened(path) as file:
+            yield from verifier.read(str(path), _lines(file))
+
+
+def _age(path: Path) -> tuple[bytes, int]:
+    """A key that sorts files by their first times, as text; within a millisecond by the numbers that rotation gives."""
+    with _opened(path) as file:
+        found = re.match(rb'\{"time":"([^"]*)"', file.readline(_LINE))
+    number = _ROTATED.search(path.name)
+    return found[1] if found else b"", -int(number[1]) if number else 0
+
+
+def _total(paths: Iterable[Path]) -> int | None:
+    """Bytes to be read; None where nobody knows, because they are compressed."""
+    total = 0
+    for path in paths:
+        if path.suffix == ".gz":
+            return None
+        total += path.stat().st_size
+    return total
+
+
+def _begins(report: Report, after: str | None) -> bool:
+    return report.from_start or after is not None
+
+
+def _words(report: Report, after: str | None, *, whole: bool) -> Iterator[str]:
+    yield from map(_line_of, report.files)
+    for found in report.found:
+        yield f"{found.file}:{found.line}: {found.what} (after {found.after_file or 'the start'}:{found.after})"
+    if report.breaks > BREAKS:
+        yield f"and {report.breaks - BREAKS} more"
+    if not any(one.links for one in report.files):
+        yield "not chained: no line says what stood before it (audit.chain is false, or these are no audit files)"
+        return
+    if not _begins(report, after):
+        yield (
+            f"begins in the middle, behind {report.start}: "
+            "earlier files were rotated away, or their lines and the first ones here were taken"
+        )
+    if not report.closed:
+        yield (
+            "ends open: the gateway still writes, or did not end in order, or lines were taken from the end; "
+            f"no link holds the last {report.open_lines} yet"
+        )
+    yield f"head {report.head}"
+    yield "whole" if whole else "NOT WHOLE"
+
+
+def _line_of(one: FileReport) -> str:
+    times = f", {one.first} to {one.last}" if one.first else ""
+    notes = [
+        f"{count} {what}"
+        for count, what in (
+            (one.lost, "lost when they were to be written, as the gateway says"),
+            (one.torn, "cut short"),
+            (one.crashes, "starts without an orderly end before"),
+            (one.anew, "new chain: it was a new file when the gateway started, and knows nothing of those before"),
+            (one.breaks, "breaks"),
+        )
+        if count
+    ]
+    return f"{one.file}: {one.lines} lines{times}{''.join(f'; {note}' for note in notes)}"
