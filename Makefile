@@ -18,7 +18,7 @@ SETUPCOMPILED := .venv-compiled/.set-up
 RULES := tests/test_architecture.py tests/docs tests/config/test_docs.py tests/policy/test_policies_page.py tests/dialects
 ARGS ?=
 
-.PHONY: help setup parts demo check lint format types dead duplicates rules fix test test-quick test-compiled fuzz has-3.13 bench soak certs lock clean
+.PHONY: help setup parts demo check lint format types dead duplicates rules fix test test-quick test-compiled fuzz schema has-3.13 bench soak certs lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9.-]+:.*  ## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*  ## /\t/' | expand -t 14
@@ -63,7 +63,7 @@ types: setup
 	$(BIN)/mypy
 
 dead: setup
-	$(BIN)/vulture gateway bench fuzz soak certs --ignore-names "$$(grep -v '^#' tests/checks/alive.txt | paste -sd, -)"
+	$(BIN)/vulture gateway bench fuzz soak certs config --ignore-names "$$(grep -v '^#' tests/checks/alive.txt | paste -sd, -)"
 
 duplicates: setup
 	$(BIN)/python -m tests.checks.duplicates gateway
@@ -85,6 +85,9 @@ FUZZ_SECONDS ?= 600
 FUZZ ?=
 fuzz: setup  ## search for inputs that are read wrong: FUZZ_SECONDS=600 over all harnesses, or over those of FUZZ="json forms"
 	@$(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS) $(FUZZ)
+
+schema: setup  ## the JSON Schemas of configuration and policies for editors, in config/schema/
+	@$(BIN)/python config/schema/make.py
 
 has-3.13:
 	@test -n "$(PYTHON313)" || { echo "make: there is no Python 3.13 on this machine (say PYTHON313=…)" >&2; exit 1; }

@@ -42,7 +42,7 @@ from gateway.portal.listening import Listening
 from gateway.remembering import remember
 from gateway.running import RunningServices
 from gateway.settings import Listen, Management, Settings
-from gateway.startup import endpoint, lone, needed, settle_memory, warn_loudly
+from gateway.startup import endpoint, lone, needed, settle_memory, tell_of_shadow, warn_loudly
 from gateway.wires import WIRES
 
 log = logging.getLogger(__name__)
@@ -316,11 +316,7 @@ class Gateway:
         warn_loudly(source.settings)
         for line in advice(source):
             log.warning("config.advice %s", line)
-        if source.candidate is not None:
-            for mistake in source.candidate.mistakes:
-                log.error("shadow.refused %s", mistake)
-            if self._now.shadow is not None:
-                log.info("shadow.tried rules=%d digest=%s", len(source.candidate.written.rules), self._now.tried)
+        tell_of_shadow(self._now.tried, source.candidate.mistakes if source.candidate else ())
 
     def _reload_failed(self, mistakes: tuple[str, ...]) -> None:
         self._reload_good, self._mistakes = False, mistakes

@@ -143,12 +143,13 @@ class Pipeline:
             return
         pool = asked.pool.name
         outcome.pool = pool
+        grants: tuple[Grant, ...] = ()
         try:
             grants = self._authorize(call, principal, asked, holding, outcome)
-            outcome.grant = grant = grants[0]
         finally:
             if self._shadow is not None:
-                outcome.shadow = self._shadow.compare(call, principal, asked.needs, float(at), outcome.grant)
+                outcome.shadow = self._shadow.compare(call, principal, asked.needs, float(at), grants)
+        outcome.grant = grant = grants[0]
         for each in grants:
             if each.terms or not self._terms.plain(asked):
                 asked = await self._terms.meet(asked, each, exchange, outcome)

@@ -203,9 +203,11 @@ class Tried(Protocol):
     """Another policy that is tried on each decision and decides nothing. Never raises."""
 
     def compare(
-        self, call: Call, principal: Principal, needs: tuple[ModelRef, ...], at: float, grant: Grant | None
+        self, call: Call, principal: Principal, needs: tuple[ModelRef, ...], at: float, grants: tuple[Grant, ...]
     ) -> Difference | None:
-        """What it says otherwise than `grant` (None: denied), if that is to be written down. `at`: UNIX seconds."""
+        """What it says otherwise than `grants`, one for each of `needs` (none: denied), if that is to be written down.
+
+        `at`: UNIX seconds."""
         ...
 
 

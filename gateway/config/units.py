@@ -8,12 +8,14 @@ which may be a secret that stands in the wrong place.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
+
+T = TypeVar("T")
 
 Network = IPv4Network | IPv6Network
 
@@ -33,11 +35,35 @@ URL: Final = re.compile(
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
+#: JSON Schema (draft 2020-12) of what may be written; may take more than a reader does, never less.
+Form = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reader(Generic[T]):
+    """A reader that knows its form."""
+
+    read: Callable[[Any], T]
+    form: Form = field(hash=False)
+
+    def __call__(self, value: Any) -> T:
+        return self.read(value)
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
-    """For `Annotated`: `read` alone turns what the file says into the value."""
+    """For `Annotated`: `read` alone turns what the file says into the value.
+
+    `shown`: its form, for readers that do not know it themselves.
+    """
 
     read: Callable[[Any], Any]
+    shown: Form = field(default_factory=dict, hash=False)
+
+    @property
+    def form(self) -> Form:
+        """Empty where nobody has said it."""
+        return self.shown or (self.read.form if isinstance(self.read, Reader) else {})
 
     def __get_pydantic_core_schema__(self, _source: Any, _follow: Any) -> dict[str, Any]:
         return {"type": "function-plain", "function": {"type": "no-info", "function": self.read}}
@@ -83,7 +109,13 @@ def instant(value: Any) -> float:
     raise ValueError("expected a time in UTC, such as 2026-01-31T12:00:00Z")
 
 
-def whole(least: int, most: int) -> Callable[[Any], int]:
+def text_like(pattern: str, expected: str = "") -> Form:
+    """The form of text that `pattern` matches as a whole; `expected` is said by editors where it does not."""
+    form = {"type": "string", "pattern": f"^(?:{pattern})$"}
+    return {**form, "patternErrorMessage": f"expected {expected}"} if expected else form
+
+
+def whole(least: int, most: int) -> Reader[int]:
     """A reader of whole numbers from `least` to `most`."""
 
     def read(value: Any) -> int:
@@ -91,10 +123,10 @@ def whole(least: int, most: int) -> Callable[[Any], int]:
             raise ValueError(f"expected a whole number from {least} to {most}")
         return value
 
-    return read
+    return Reader(read, {"type": "integer", "minimum": least, "maximum": most})
 
 
-def matching(pattern: str, expected: str) -> Callable[[Any], str]:
+def matching(pattern: str, expected: str) -> Reader[str]:
     """A reader of text that `pattern` matches as a whole; `expected` says so in words."""
     compiled = re.compile(pattern)
 
@@ -103,7 +135,7 @@ def matching(pattern: str, expected: str) -> Callable[[Any], str]:
             raise ValueError(f"expected {expected}")
         return value
 
-    return read
+    return Reader(read, text_like(pattern, expected))
 
 
 def path(value: Any) -> Path:

@@ -6,12 +6,15 @@ Knows: names of protocols, balancers, algorithms, models, headers. Must not know
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from gateway.config.units import (
+    SIZE,
+    TIME,
     Network,
+    Reader,
     Written,
     duration,
     host,
@@ -20,6 +23,7 @@ from gateway.config.units import (
     network,
     path,
     size,
+    text_like,
     url,
     wait,
     whole,
@@ -47,11 +51,12 @@ NOT_BUILT: Final = "not built yet; take this setting out"
 OWN_HEADERS: Final = frozenset(  # RFC 9110 §7.6.1 and framing: the connection to the backend decides on these
     {"connection", "content-length", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"}
 )
+HEADER_NAME: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}"
 PREFIX: Final = re.compile(r"/[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 TAKEN_PREFIXES: Final = frozenset({"/v1", "/v2", "/auth", "/biology", "/health", "/metrics", "/ui"})
 
 
-def one_of(what: str, words: Sequence[str]) -> Callable[[Any], str]:
+def one_of(what: str, words: Sequence[str]) -> Reader[str]:
     """A reader of one of `words`; `what` says what they are."""
 
     def read(value: Any) -> str:
@@ -59,7 +64,7 @@ def one_of(what: str, words: Sequence[str]) -> Callable[[Any], str]:
             raise ValueError(f"unknown {what}; expected one of: {', '.join(words)}")
         return value
 
-    return read
+    return Reader(read, {"type": "string", "enum": list(words)})
 
 
 def algorithm(value: Any) -> str:
@@ -91,7 +96,7 @@ def renames(value: Any) -> tuple[tuple[str, str], ...]:
 
 def header(value: Any) -> str:
     """The name of a header field (RFC 9110 §5.1) that may be added to a call."""
-    name = matching(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}", "the name of a header field")(value)
+    name = matching(HEADER_NAME, "the name of a header field")(value)
     if name.lower() in OWN_HEADERS:
         raise ValueError("this header belongs to the connection and cannot carry a credential")
     return name
@@ -158,9 +163,24 @@ def whole_or_none(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
-Bytes = Annotated[int, Written(size)]
-Seconds = Annotated[float, Written(duration)]
-Wait = Annotated[float, Written(wait)]
+# What editors show of values whose readers do more than match a pattern; docs/configuration.md says the rest.
+SIZE_FORM: Final = text_like(SIZE.pattern, "a size: a whole number with KiB, MiB or GiB, such as 64MiB")
+TIME_FORM: Final = text_like(TIME.pattern, "a time: a number with ms, s, m or h, such as 30s")
+HOST_FORM: Final = text_like(r"[A-Za-z0-9_.:-]+(?:%.+)?", "an address or host name, without port")
+PATH_FORM: Final = {"type": "string", "minLength": 1}
+NETWORK_FORM: Final = text_like(r"[0-9A-Fa-f:.]+(?:%[^/]*)?(?:/[0-9.]+)?", "a network such as 10.20.0.0/16")
+URL_FORM: Final = text_like(r"https?://[^\s/?#@]+(?:/[^\s?#]*)?", "http:// or https:// with a host")
+CLAIM_FORM: Final = {
+    "anyOf": [
+        {"type": "string", "minLength": 1},
+        {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1, "maxItems": CLAIM_STEPS},
+    ]
+}
+RENAMES_FORM: Final = {"type": "object", "additionalProperties": {"type": "string", "minLength": 1}}
+
+Bytes = Annotated[int, Written(size, SIZE_FORM)]
+Seconds = Annotated[float, Written(duration, TIME_FORM)]
+Wait = Annotated[float, Written(wait, TIME_FORM)]
 Instant = Annotated[float, Written(instant)]
 Port = Annotated[int, Written(whole(1, 65535))]
 Places = Annotated[int, Written(whole(1, 1_000_000))]
@@ -168,11 +188,11 @@ Threads = Annotated[int, Written(whole(1, 256))]
 Kept = Annotated[int, Written(whole(1, 10_000))]
 Strikes = Annotated[int, Written(whole(1, 100))]
 Weight = Annotated[int, Written(whole(1, 1000))]
-Host = Annotated[str, Written(host)]
-FilePath = Annotated[Path, Written(path)]
-Net = Annotated[Network, Written(network)]
-Url = Annotated[str, Written(url)]
-Origin = Annotated[str, Written(origin)]
+Host = Annotated[str, Written(host, HOST_FORM)]
+FilePath = Annotated[Path, Written(path, PATH_FORM)]
+Net = Annotated[Network, Written(network, NETWORK_FORM)]
+Url = Annotated[str, Written(url, URL_FORM)]
+Origin = Annotated[str, Written(origin, text_like(r"https://[^\s/?#@]+/?"))]
 Text = Annotated[str, Written(matching(r"[^\x00-\x1f\x7f]{1,1024}", "text that is not empty, in one line"))]
 Label = Annotated[str, Written(label)]
 Affix = Annotated[str, Written(matching(r"[^\x00-\x1f\x7f]{0,1024}", "text in one line"))]
@@ -187,23 +207,23 @@ ModelName = Annotated[
     ),
 ]
 UrlPath = Annotated[
-    str, Written(matching(r"/[!-\"$-~]{0,1023}", "a path that begins with '/' and holds no space and no '#'"))
+    str, Written(matching(r'/[!-"$-~]{0,1023}', "a path that begins with '/' and holds no space and no '#'"))
 ]
 OpenPath = Annotated[
-    str, Written(matching(r"/[!-\"$->@-~]{0,1023}", "a path that begins with '/' and holds no space, '?' or '#'"))
+    str, Written(matching(r'/[!-"$->@-~]{0,1023}', "a path that begins with '/' and holds no space, '?' or '#'"))
 ]
 Protocol = Annotated[str, Written(one_of("protocol", PROTOCOLS))]
 Balance = Annotated[str, Written(one_of("way to balance", BALANCES))]
 CacheSalt = Literal["subject", "client", "provider", "group"]
-Algorithm = Annotated[str, Written(algorithm)]
-ClaimPath = Annotated[tuple[str, ...], Written(claim)]
-Renames = Annotated[tuple[tuple[str, str], ...], Written(renames)]
-HeaderName = Annotated[str, Written(header)]
+Algorithm = Annotated[str, Written(algorithm, one_of("algorithm", SIGNATURES).form)]
+ClaimPath = Annotated[tuple[str, ...], Written(claim, CLAIM_FORM)]
+Renames = Annotated[tuple[tuple[str, str], ...], Written(renames, RENAMES_FORM)]
+HeaderName = Annotated[str, Written(header, text_like(HEADER_NAME, "the name of a header field"))]
 HeaderValue = Annotated[
     str, Written(matching(r"[!-~](?:[ -~]{0,8190}[!-~])?", "a secret of one line of printable ASCII characters"))
 ]
-Prefix = Annotated[str, Written(prefix)]
-NotBuilt = Annotated[None, Written(not_built)]
+Prefix = Annotated[str, Written(prefix, text_like(PREFIX.pattern))]
+NotBuilt = Annotated[None, Written(not_built, {"type": "null"})]
 Verify = Annotated[str, Written(one_of("way to verify", ("jwt", "introspect", "both")))]
 WhenAsked = Annotated[str, Written(one_of("rule for client certificates", ("optional", "required")))]
 WhenSynced = Annotated[str, Written(one_of("rule for telling the disk", ("never", "interval", "always")))]
@@ -215,5 +235,5 @@ LdapUrl = Annotated[str, Written(matching(LDAP_URL, "a server as ldaps://host or
 LdapAttribute = Annotated[
     str, Written(matching(r"[A-Za-z][A-Za-z0-9;-]{0,63}|[0-9]+(\.[0-9]+)+", "the name of an attribute"))
 ]
-LdapFilter = Annotated[str, Written(ldap_filter)]
-Workers = Annotated[int | str, Written(workers)]
+LdapFilter = Annotated[str, Written(ldap_filter, text_like(r"\([\s\S]*\)"))]
+Workers = Annotated[int | str, Written(workers, {"enum": ["auto", 1]})]

@@ -25,7 +25,7 @@ OTHER_TERMS = "other_terms"
 SAMPLES = 100
 _MINUTE = 60.0
 
-_Noted = tuple[Principal, tuple[ModelRef, ...], int, Grant | None, Difference]
+_Noted = tuple[Principal, tuple[ModelRef, ...], int, tuple[Grant, ...], Difference]
 
 
 class Shadow:
@@ -39,12 +39,12 @@ class Shadow:
         self._samples = 0
 
     def compare(
-        self, call: Call, principal: Principal, needs: tuple[ModelRef, ...], at: float, grant: Grant | None
+        self, call: Call, principal: Principal, needs: tuple[ModelRef, ...], at: float, grants: tuple[Grant, ...]
     ) -> Difference | None:
-        """What would be other than `grant` (None: denied) for a call `at` this UNIX time; None for what is not to be
+        """What would be other than `grants` (none: denied) for a call `at` this UNIX time; None for what is not to be
         written down: no difference, or one too many."""
         try:
-            found = self._found(call, principal, needs, at, grant)
+            found = self._found(call, principal, needs, at, grants)
         except Exception:  # whatever is wrong with what is only tried, the call goes on
             self._tallies.shadow_failures += 1
             if not self._failed:
@@ -55,7 +55,7 @@ class Shadow:
         return found if found.result != SAME and self._sampled(at) else None
 
     def _found(
-        self, call: Call, principal: Principal, needs: tuple[ModelRef, ...], at: float, grant: Grant | None
+        self, call: Call, principal: Principal, needs: tuple[ModelRef, ...], at: float, grants: tuple[Grant, ...]
     ) -> Difference:
         """The same as for the last call with this head, as long as the same is asked and decided."""
         holding = self.policy.holding(at, call.peer)
@@ -65,29 +65,25 @@ class Shadow:
             and noted[0] is principal
             and noted[1] is needs
             and noted[2] == holding
-            and noted[3] is grant
+            and noted[3] is grants
         ):
             return noted[4]
-        found = self._decided(principal, needs, holding, grant)
-        call.note(self, (principal, needs, holding, grant, found))
+        found = self._decided(principal, needs, holding, grants)
+        call.note(self, (principal, needs, holding, grants, found))
         return found
 
     def _decided(
-        self, principal: Principal, needs: tuple[ModelRef, ...], holding: int, grant: Grant | None
+        self, principal: Principal, needs: tuple[ModelRef, ...], holding: int, grants: tuple[Grant, ...]
     ) -> Difference:
-        mine: Grant | None = None
         try:
-            for model in needs:
-                granted = self.policy.authorize(principal, model, holding)
-                mine = mine or granted
+            mine = [self.policy.authorize(principal, model, holding) for model in needs]
         except Refusal as refusal:
             refusal.__traceback__ = refusal.__context__ = None  # see `Pipeline._refuse`
-            return Difference(SAME if grant is None else WOULD_DENY, refusal.rule)
-        rule = mine.rule if mine is not None else ""
-        if grant is None:
-            return Difference(WOULD_ALLOW, rule)
-        same = mine is not None and _asked(mine) == _asked(grant)
-        return Difference(SAME if same else OTHER_TERMS, rule)
+            return Difference(WOULD_DENY if grants else SAME, refusal.rule)
+        if not grants:
+            return Difference(WOULD_ALLOW, mine[0].rule)
+        same = list(map(_asked, mine)) == list(map(_asked, grants))
+        return Difference(SAME if same else OTHER_TERMS, mine[0].rule)
 
     def _sampled(self, at: float) -> bool:
         if not 0 <= at - self._minute < _MINUTE:

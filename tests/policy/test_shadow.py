@@ -17,22 +17,22 @@ from gateway.errors import Refusal
 from gateway.policy.engine import Policy
 from gateway.policy.rules import Effect, Rule
 from gateway.policy.shadow import SAMPLES, Shadow
-from gateway.terms import Terms
+from gateway.terms import NO_TERMS, Terms
 from tests.path.fakes import CALL, Stage, answers, but
-from tests.policy.reference import some_caller, some_model, some_rules, verdict
+from tests.policy.reference import some_caller, some_model, some_rules, terms, verdict
 from tests.policy.rules import ANN, CHAT, rule
 
 ALLOW, DENY = rule("in"), rule("out", Effect.DENY)
 NOON = 1_700_000_000.0
 
 
-def grant_of(policy: Policy, caller: Principal, needs: Sequence[ModelRef]) -> Grant | None:
-    """As the path decides: all that is needed, accounted for the first."""
+def grants_of(policy: Policy, caller: Principal, needs: Sequence[ModelRef]) -> tuple[Grant, ...]:
+    """As the path decides: all that is needed, or nothing."""
+    holding = policy.holding(NOON, CALL.peer)
     try:
-        first, *_ = [policy.authorize(caller, model) for model in needs]
+        return tuple(policy.authorize(caller, model, holding) for model in needs)
     except Refusal:
-        return None
-    return first
+        return ()
 
 
 def tried(
@@ -41,7 +41,7 @@ def tried(
     """What is written down of one call, and what is counted."""
     tallies = Tallies()
     asked = needs or (CHAT,)
-    grant = grant_of(Policy(enforced), caller, asked)
+    grant = grants_of(Policy(enforced), caller, asked)
     found = Shadow(Policy(shadow), tallies).compare(but(CALL, derived={}), caller, asked, NOON, grant)
     return found, dict(tallies.shadow_decisions)
 
@@ -76,10 +76,15 @@ def test_a_cap_that_only_the_shadow_has_is_a_difference_of_its_own() -> None:
 def test_conditions_are_those_of_the_shadow_at_the_time_and_address_of_the_call() -> None:
     near = rule("near", networks=(ip_network("10.0.0.0/8"),))
     tallies = Tallies()
-    shadow, grant = Shadow(Policy([near]), tallies), grant_of(Policy([ALLOW]), ANN, (CHAT,))
+    shadow, grant = Shadow(Policy([near]), tallies), grants_of(Policy([ALLOW]), ANN, (CHAT,))
     assert shadow.compare(but(CALL, peer="10.0.0.9", derived={}), ANN, (CHAT,), NOON, grant) is None
     found = shadow.compare(but(CALL, peer="192.0.2.1", derived={}), ANN, (CHAT,), NOON, grant)
     assert found == Difference("would_deny", "")
+
+
+def terms_of(rules: Sequence[Rule], caller: Principal, model: ModelRef) -> set[Terms]:
+    """What the rules ask that let this in."""
+    return {asked for _, asked in terms(rules, caller, model, (NOON, CALL.peer))} or {NO_TERMS}
 
 
 @given(some_rules, some_rules, st.lists(st.tuples(some_caller, some_model), min_size=1, max_size=20))
@@ -87,8 +92,10 @@ def test_the_count_is_that_of_two_policies_asked_one_after_the_other(
     enforced: list[Rule], shadow: list[Rule], questions: list[tuple[Principal, ModelRef]]
 ) -> None:
     for caller, model in questions:
-        before, after = (verdict(rules, caller, model) == "allowed" for rules in (enforced, shadow))
-        wanted = "same" if before == after else "would_allow" if after else "would_deny"
+        before, after = (verdict(rules, caller, model, (NOON, CALL.peer)) == "allowed" for rules in (enforced, shadow))
+        asked = [terms_of(rules, caller, model) for rules in (enforced, shadow)]
+        agreed = "other_terms" if before and asked[0] != asked[1] else "same"
+        wanted = agreed if before == after else "would_allow" if after else "would_deny"
         _, counted = tried(enforced, shadow, caller, model)
         assert [result for result, _ in counted] == [wanted]
 
@@ -101,7 +108,7 @@ def test_a_shadow_that_says_the_same_differs_nowhere(
     policy, shadow = Policy(rules), Shadow(Policy(reversed(rules)), tallies)
     for caller, model in questions:
         needs = (model,)
-        assert shadow.compare(but(CALL, derived={}), caller, needs, NOON, grant_of(policy, caller, needs)) is None
+        assert shadow.compare(but(CALL, derived={}), caller, needs, NOON, grants_of(policy, caller, needs)) is None
     assert {result for result, _ in tallies.shadow_decisions} == {"same"}
     assert sum(tallies.shadow_decisions.values()) == len(questions)
 
@@ -110,7 +117,7 @@ def test_the_same_head_is_decided_once_and_counted_each_time(monkeypatch: pytest
     tallies, needs = Tallies(), (CHAT,)
     asked: list[object] = []
     policy = Policy([ALLOW, DENY])
-    shadow, grant = Shadow(policy, tallies), grant_of(Policy([ALLOW]), ANN, needs)
+    shadow, grant = Shadow(policy, tallies), grants_of(Policy([ALLOW]), ANN, needs)
     authorize = Policy.authorize
 
     def counted(*args: Any) -> Grant:
@@ -123,12 +130,12 @@ def test_the_same_head_is_decided_once_and_counted_each_time(monkeypatch: pytest
         assert shadow.compare(first.again(f"{number:032}", 0.0), ANN, needs, NOON, grant) is not None
     assert len(asked) == 1
     assert tallies.shadow_decisions == {("would_deny", "out"): 5}
-    assert shadow.compare(first, ANN, needs, NOON, None) is None, "what is denied by both is no difference"
+    assert shadow.compare(first, ANN, needs, NOON, ()) is None, "what is denied by both is no difference"
 
 
 def test_only_so_many_differences_a_minute_are_written_down_and_the_rest_is_counted() -> None:
     tallies, needs = Tallies(), (CHAT,)
-    shadow, grant = Shadow(Policy([DENY]), tallies), grant_of(Policy([ALLOW]), ANN, needs)
+    shadow, grant = Shadow(Policy([DENY]), tallies), grants_of(Policy([ALLOW]), ANN, needs)
     call = but(CALL, derived={})
     at = [shadow.compare(call, ANN, needs, NOON + number / 100, grant) for number in range(SAMPLES + 7)]
     assert [found is not None for found in at] == [True] * SAMPLES + [False] * 7
@@ -148,7 +155,7 @@ def test_a_fault_of_the_shadow_is_counted_and_said_once(caplog: pytest.LogCaptur
     tallies = Tallies()
     shadow = Shadow(Broken(), tallies)  # type: ignore[arg-type]
     with caplog.at_level(logging.ERROR):
-        assert [shadow.compare(CALL, ANN, (CHAT,), NOON, None) for _ in range(3)] == [None] * 3
+        assert [shadow.compare(CALL, ANN, (CHAT,), NOON, ()) for _ in range(3)] == [None] * 3
     assert (tallies.shadow_failures, len(caplog.records)) == (3, 1)
     assert not tallies.shadow_decisions
 
