@@ -36,6 +36,11 @@ async def here(source: generation.Source, path: Path) -> AsyncIterator[app.Gatew
         gc.set_threshold(*thresholds)
 
 
+async def serving(running: app.Gateway) -> None:
+    """Until calls go through: its ports are open, its providers known, its models served."""
+    await until(lambda: bool(running._door.listener._listening) and running.ready(), 10)
+
+
 async def until(true: Callable[[], bool], limit: float = LIVE) -> None:
     """Ask again and again, while the loop goes on; raises `TimeoutError` after `limit` seconds."""
     async with asyncio.timeout(limit):

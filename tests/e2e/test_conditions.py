@@ -17,7 +17,7 @@ import pytest
 
 from gateway import generation
 from gateway.devcerts import Paths
-from tests.e2e.here import here
+from tests.e2e.here import here, serving
 from tests.identity.signers import Mint, ec_signer
 from tests.parts.client import Answer, prepared, whole
 from tests.parts.gateway import Gateway, allow, oidc, pool
@@ -228,8 +228,8 @@ async def test_on_a_kept_connection_the_same_call_is_refused_as_soon_as_its_wind
         assert answers[0] == answers[1] == answers[2]
         return [answers[0], *sorted(lines[""].listed())]
 
-    async with here(generation.read(closing.config_file, None), closing.config_file):
-        await asyncio.to_thread(closing.backends_up, "nim", 1)
+    async with here(generation.read(closing.config_file, None), closing.config_file) as running:
+        await serving(running)
         with ExitStack() as stack:
             lines = {name: stack.enter_context(line(closing, OFFICE, alice)) for name in ("closing", "opening", "")}
             assert await asyncio.to_thread(seen, lines) == [[200, 403], "closing"]

@@ -14,7 +14,7 @@ import yaml
 from gateway import app, generation
 from gateway.config.watch import Pace, Watcher
 from gateway.devcerts import Paths
-from tests.e2e.here import here, until
+from tests.e2e.here import here, serving, until
 from tests.e2e.load import Load
 from tests.identity.signers import Mint, ec_signer
 from tests.parts import scripts
@@ -136,7 +136,7 @@ async def test_no_bad_policy_file_changes_anything_and_each_is_told_with_its_pla
         return [status(gateway, token, model) for model in "mn"]
 
     async with here(generation.read(gateway.config_file, None), gateway.config_file) as running:
-        await asyncio.to_thread(gateway.backends_up, "nim", 1)
+        await serving(running)
         assert await asyncio.to_thread(decisions) == [200, 403]
         for count, (name, (spoil, _)) in enumerate(WAYS.items(), 1):
             spoil(rules)
