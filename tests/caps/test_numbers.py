@@ -101,6 +101,10 @@ def test_a_budget_that_the_interface_does_not_know_is_none() -> None:
     assert met.says == {"max_completion_tokens": 5, "max_tokens": 100}
 
 
+def test_a_budget_within_another_member_is_none_but_for_triton() -> None:
+    assert meet({"parameters": {"max_tokens": 5}}, CAP).says == {"parameters": {"max_tokens": 5}, "max_tokens": 100}
+
+
 def test_log_probabilities_may_be_a_switch() -> None:
     assert meet({"max_tokens": 1, "logprobs": True, "top_logprobs": 5}, CAP).changed == ()
 

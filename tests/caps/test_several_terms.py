@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.call import Principal
-from gateway.errors import BadRequest, CapExceeded, UnsupportedMedia
+from gateway.errors import BadRequest, CapExceeded, TooLarge, UnsupportedMedia
 from gateway.seams import Interface
 from gateway.terms import NO_TERMS, Terms
 from tests.caps.asked import ALICE, LIMIT, meet, pool
@@ -46,6 +46,18 @@ def test_a_call_that_no_rule_takes_is_refused_in_the_words_of_the_first() -> Non
 def test_a_clamp_that_cannot_lower_everything_lowers_nothing() -> None:
     with pytest.raises(CapExceeded, match="tools"):
         meet({"max_tokens": 50, "tools": [{}]}, replace(LOW, tools=0, clamp=True))
+
+
+def test_a_refusal_names_what_is_wrong_first_where_nothing_would_be_lowered() -> None:
+    with pytest.raises(CapExceeded, match="'max_tokens'"):
+        meet({"max_tokens": 50, "tools": [{}]}, replace(LOW, tools=0))
+
+
+def test_a_body_that_grows_beyond_what_the_pool_takes_is_too_large() -> None:
+    body = b'{"x":"%b"}' % (b"a" * (LIMIT - 8))
+    assert meet(body).payload == body
+    with pytest.raises(TooLarge, match=f"the {LIMIT} bytes"):
+        meet(body, LOW)
 
 
 GENERATE = Interface.GENERATE
@@ -91,9 +103,9 @@ def test_a_body_that_nobody_understands_is_refused_where_its_fields_are_limited(
 def test_how_much_may_be_streamed_is_known_before_it_comes() -> None:
     met = meet(b"tensors", Terms(input=5), interface=Interface.UNKNOWN, unread=True)
     assert (met.resolved.limit, met.payload) == (5, None)
-    two = (Terms(input=5), Terms(input=9))
-    assert meet(b"tensors", *two, interface=Interface.UNKNOWN, unread=True).resolved.limit == 9
-    assert meet(b"a", *two, interface=Interface.UNKNOWN, unread=True, announced=False).resolved.limit == 9
+    two = (Terms(input=9), Terms(input=10))
+    assert meet(b"10 tensors", *two, interface=Interface.UNKNOWN, unread=True).resolved.limit == 10
+    assert meet(b"a", *two, interface=Interface.UNKNOWN, unread=True, announced=False).resolved.limit == 10
     met = meet(b"a", *two, NO_TERMS, interface=Interface.UNKNOWN, unread=True, announced=False)
     assert (met.resolved.limit, met.rule) == (LIMIT, "r2")
 
@@ -121,6 +133,9 @@ def test_the_fields_of_a_form_are_held_and_nothing_is_changed() -> None:
     with pytest.raises(CapExceeded, match="not counted"):
         form(b"n=1", Terms(images=3), interface=Interface.PICTURE_FORM)
     assert form(b"n=99", NO_TERMS) == b"n=99"
+    assert form(b"n=99", Terms(input=4)) == b"n=99"
+    with pytest.raises(TooLarge):
+        form(b"n=99", Terms(input=3))
 
 
 def salted(by: str, principal: Principal = ALICE, groups_used: tuple[str, ...] = ()) -> str:

@@ -27,6 +27,8 @@ RULES = [
     allow("free", ["free", "salted-free"]),
     allow("opened", ["opened"], engine_fields=["priority"]),
     allow("small-bodies", ["echo"], limits={"input": "1KiB"}),
+    allow("first", ["first"], limits={"input": "2KiB"}),
+    allow("second", ["second"], limits={"input": "1KiB"}),
     allow("two-low", ["two"], limits={"max_tokens": 10}),
     allow("two-high", ["two"], limits={"max_tokens": 100}),
 ]
@@ -50,6 +52,7 @@ def capped(start_shared_gateway: StartGateway, backend: Stub) -> Gateway:
         [
             pool("nim", models, backend.url, protocols=spoken()),
             pool("salted", ["salted", "salted-free"], backend.url, cache_salt="subject", protocols=spoken()),
+            pool("generic", ["first", "second"], backend.url, protocols=["generic-infer"], prefix="/generic"),
             pool("triton", ["strict", "echo"], backend.url, protocols=["kserve"], health={"path": "/v2/health/ready"}),
         ],
         RULES,
@@ -188,6 +191,12 @@ def test_a_streamed_body_is_cut_off_at_the_limit_of_the_rule(alice: Asked) -> No
     answer, got = alice(b"x" * 1025, "/v2/models/echo/infer")
     assert (answer.status, got) == (413, [])
     assert "1024 bytes" in answer.json()["error"]
+
+
+def test_a_call_that_needs_two_models_is_held_to_the_limits_for_both(alice: Asked) -> None:
+    assert alice(b"x" * 1024, "/generic/v1/infer")[0].status == 200
+    answer, got = alice(b"x" * 1025, "/generic/v1/infer")
+    assert (answer.status, got) == (413, [])
 
 
 def test_the_gateway_says_whose_caches_a_call_may_use(alice: Asked, token: Token, backend: Stub) -> None:
