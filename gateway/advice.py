@@ -6,6 +6,7 @@ built or logged.
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Iterator
 from difflib import get_close_matches
@@ -28,6 +29,7 @@ def advice(source: Source) -> Iterator[str]:
         yield from _unmatched(source.candidate.written.rules, names)
         yield from _unread(settings.policies.shadow)
     yield from _unused(settings)
+    yield from _not_kept(settings.policies.history)
     yield from _unlisted(source)
     yield from _open_files(source)
 
@@ -38,6 +40,19 @@ def _unused(settings: Settings) -> Iterator[str]:
             yield f"identity.oidc: {issuer.name}: its introspection is not used until verify is introspect or both"
     if settings.mtls is not None and settings.listen.tls.client_ca is None:
         yield "identity.mtls: nobody is known by a certificate until listen.tls.client_ca says who vouches for them"
+
+
+def _not_kept(history: Path | None) -> Iterator[str]:
+    """Where policies cannot be kept. No mistake: a full disk must not hold up a rule that takes a right away."""
+    if history is None:
+        return
+    there = history.exists()
+    if there and not history.is_dir():
+        yield f"policies.history: {history} is not a folder; no policy is kept"
+    elif not there and not history.parent.is_dir():
+        yield f"policies.history: the folder that {history} would be made in does not exist; no policy is kept"
+    elif not os.access(history if there else history.parent, os.W_OK | os.X_OK):
+        yield f"policies.history: {history} cannot be written to; no policy is kept"
 
 
 def _unlisted(source: Source) -> Iterator[str]:

@@ -5,7 +5,6 @@ Knows: which settings are paths, certificates, keys, folders. Must not know: wha
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -143,15 +142,6 @@ def _history(policies: Part, root: Path) -> Iterator[Finding]:
     path, enforced = root / part.text, root / policies["enforce"].text
     if path.is_relative_to(enforced):
         yield Finding(part.path, "lies within the policies; name a folder of its own")
-    elif path.is_dir():
-        if not os.access(path, os.W_OK | os.X_OK):
-            yield Finding(part.path, f"{part.text} cannot be written to")
-    elif path.exists():
-        yield Finding(part.path, f"{part.text} is not a folder")
-    elif not path.parent.is_dir():
-        yield Finding(part.path, "the folder that this one would be made in does not exist")
-    elif not os.access(path.parent, os.W_OK | os.X_OK):
-        yield Finding(part.path, f"{part.text} does not exist and cannot be made")
 
 
 def _audit(part: Part, root: Path) -> Iterator[Finding]:

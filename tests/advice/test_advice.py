@@ -127,3 +127,28 @@ def test_files_that_others_could_let_themselves_in_by_are_pointed_out(
     assert len(said) == len(wanted)
     for line, (name, words) in zip(said, wanted, strict=True):
         assert line.startswith(f"{name}: everybody on this machine {words}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("new", None),
+        ("folder", None),
+        ("file", "is not a folder; no policy is kept"),
+        ("parent", "does not exist; no policy is kept"),
+    ],
+)
+def test_a_place_where_no_policy_can_be_kept_is_said(tmp_path: Path, kind: str, said: str | None) -> None:
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "p.yaml").touch()
+    history = tmp_path / "kept" if kind != "parent" else tmp_path / "no" / "kept"
+    if kind == "folder":
+        history.mkdir()
+    if kind == "file":
+        history.touch()
+    made = configured(tmp_path / "policies", "m")
+    made = replace(made, policies=replace(made.policies, history=history))
+    told = [line for line in advice(source(made, rule("m"))) if line.startswith("policies.history: ")]
+
+    assert len(told) == (said is not None)
+    assert said is None or told[0].endswith(said)

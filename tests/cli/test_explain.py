@@ -205,3 +205,49 @@ def test_files_without_a_decision_have_nothing_to_be_decided_again(explain: Expl
         "  1 line: not a whole line of JSON",
         "  1 line: no audit line of a call",
     ]
+
+
+def test_a_token_of_the_gateway_s_own_says_who_vouched_for_its_holder(
+    explain: Explain, site: Gateway, certificates: Paths, tmp_path: Path
+) -> None:
+    """Its groups were mapped when it was made, and count as far as their provider may still give them."""
+    key = tmp_path / "own.key"
+    key.write_bytes(certificates.key.read_bytes())
+    key.chmod(0o600)
+    (issuer,) = site.config["identity"]["oidc"]
+    issuer |= {"login": {"client_id": "ui"}, "groups_allowed": ["data-*"]}
+    site.config["identity"]["tokens"] = {"key": str(key)}
+    site.write_config()
+    own = Mint("https://localhost:8443", KEY, time.time())
+    (tmp_path / "token").write_text(
+        own.token(idp=ISSUER, groups=["data-science", "others"], scope="a b", client_id="ui")
+    )
+    code, told, _ = explain("--token", tmp_path / "token", "--model", "small")
+
+    assert code == 0
+    assert told.startswith("ALLOWED: alice in data-science through ui with scopes a, b vouched for by corp,")
+
+
+def test_groups_that_a_directory_knows_are_to_be_given(explain: Explain, site: Gateway, tmp_path: Path) -> None:
+    (issuer,) = site.config["identity"]["oidc"]
+    issuer["groups_from"] = "directory"
+    del issuer["group_map"], issuer["claims"]
+    base = "dc=example,dc=com"
+    site.config["identity"]["ldap"] = [
+        {
+            "name": "directory",
+            "servers": ["ldaps://127.0.0.1:9"],
+            "bind": {"dn": f"cn=gateway,{base}", "password": {"env": "HOME"}},
+            "users": {"base": base, "filter": "(uid={username})", "subject": "uid"},
+            "groups": {"base": base, "filter": "(member={dn})", "name": "cn"},
+        }
+    ]
+    site.write_config()
+    (tmp_path / "token").write_text(MINT.token(roles=["data-science"]))
+    arguments = ["--token", tmp_path / "token", "--model", "small"]
+
+    code, told, errors = explain(*arguments)
+    assert code == 1, errors
+    assert "note: its groups come from directory, which was not asked: give them with --groups" in told
+    assert "with groups that nobody knows" in told
+    assert explain(*arguments, "--groups", "data-science")[0] == 0

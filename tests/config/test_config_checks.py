@@ -170,6 +170,11 @@ ONE_MISTAKE = {
     "health interval": ("    protocols", "    health: {interval: 0s}\n    protocols", "at least 1ms"),
     "health fall": ("    protocols", "    health: {fall: 0}\n    protocols", "from 1 to 100"),
     "audit folder": ("listen:", "audit: {file: nowhere/audit.log}\nlisten:", "folder of this file does not exist"),
+    "history among the policies": (
+        "policies: policies",
+        "policies: {enforce: policies, history: policies/kept}",
+        "lies within the policies; name a folder of its own",
+    ),
     "no policies": ("policies: policies\n", "", "the setting 'policies' is missing"),
     "timeouts": ("listen:", "limits: {timeouts: {total: 5s}}\nlisten:", "unknown setting 'total'"),
     "directory that is none": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -71,7 +72,11 @@ def gateway(tmp_path: Path, certificates: Paths, mint: Mint) -> Iterator[Gateway
         issuers = [oidc(mint.iss, audience=["gw"])]
         policies = {"enforce": str(tmp_path / "policies"), "history": str(tmp_path / "kept")}
         audit = {"file": str(tmp_path / "audit.log")}
-        more: dict[str, Any] = {"policies": policies, "audit": audit, "limits": {"timeouts": {"pre_stop": "1ms", "drain": "5s"}}}
+        more: dict[str, Any] = {
+            "policies": policies,
+            "audit": audit,
+            "limits": {"timeouts": {"pre_stop": "1ms", "drain": "5s"}},
+        }
         with Gateway(tmp_path, certificates, issuers, pools, folders()[0], **more) as made:
             made.backends_up("nim", 1)
             made.backends_up("triton", 1)
@@ -170,3 +175,18 @@ def test_a_kept_policy_that_somebody_changed_is_not_believed(gateway: Gateway, m
     assert (told.returncode, told.stdout) == (2, "")
     assert "is not what it was: somebody changed its files" in told.stderr
     assert explain("--config", gateway.config_file, "--audit", audit).returncode == 1
+
+
+def test_a_place_where_nothing_can_be_kept_holds_up_neither_calls_nor_new_rules(gateway: Gateway, mint: Mint) -> None:
+    kept = gateway.folder / "kept"
+    wait_until(lambda: any(kept.glob("[0-9a-f]*")), 10, "the first policy, kept")
+    shutil.rmtree(kept)
+    kept.write_text("in the way")
+    gateway.write_rules([allow("nobody", ["m"], subjects={"groups": ["nobody-here"]})])
+
+    asked: dict[str, Any] = {"body": CHAT, "token": mint.token()}
+    wait_until(lambda: gateway.ask("POST", "/v1/chat/completions", **asked).status == 403, 10, "the new rule")
+    wait_until(lambda: gateway.metric("gateway_policies_not_kept_total") == 1, 10, "its being counted")
+    log = gateway.process.stderr.read_text()
+    assert "policy.not_kept folder=" in log
+    assert "config.advice policies.history: " in log

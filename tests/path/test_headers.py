@@ -152,8 +152,8 @@ def test_cookies_and_reports_of_a_backend_stay_behind() -> None:
         200,
         (
             (b"content-type", b"a"), (b"set-cookie", b"sid=A"), (b"endpoint-load-metrics", b"x"),
-            (b"x-request-id", b"theirs"), (b"connection", b"X-Hop, close"), (b"x-hop", b"1"),
-            (b"transfer-encoding", b"chunked"), (b"keep-alive", b"timeout=5"),
+            (b"x-request-id", b"theirs"), (b"x-decision-id", b"theirs"), (b"connection", b"X-Hop, close"),
+            (b"x-hop", b"1"), (b"transfer-encoding", b"chunked"), (b"keep-alive", b"timeout=5"),
             (b"access-control-allow-origin", b"*"), (b"link", b"1"), (b"link", b"2"), (b"retry-after", b"2"),
         ),
         None,

@@ -29,8 +29,8 @@ def some(values: tuple[str, ...], least: int = 0) -> st.SearchStrategy[frozenset
 
 @st.composite
 def rules(draw: st.DrawFn) -> Rule:
-    who = {"users": draw(some(USERS)), "groups": draw(some(GROUPS)), "clients": draw(some(CLIENTS))}
-    issuers = draw(some(PROVIDERS, 0 if any(who.values()) else 1))
+    users, groups, clients = draw(some(USERS)), draw(some(GROUPS)), draw(some(CLIENTS))
+    issuers = draw(some(PROVIDERS, 0 if users or groups or clients else 1))
     written = draw(st.frozensets(st.sampled_from(list(Operation)), max_size=3))
     return Rule(
         id=f"r{draw(st.integers(0, 999))}",
@@ -38,7 +38,9 @@ def rules(draw: st.DrawFn) -> Rule:
         line=draw(st.integers(1, 999)),
         effect=draw(st.sampled_from([Effect.ALLOW, Effect.ALLOW, Effect.DENY])),
         models=tuple(draw(st.lists(st.sampled_from(("*", "m", "n/*", "n/x")), min_size=1, max_size=2, unique=True))),
-        **who,
+        users=users,
+        groups=groups,
+        clients=clients,
         issuers=issuers,
         operations=written or DEFAULT_OPERATIONS,
         explicit_operations=written,

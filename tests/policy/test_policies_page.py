@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from gateway.__main__ import main
 from gateway.call import ModelRef, Operation, Principal
 from gateway.policy.engine import Policy
 from gateway.policy.files import Entry, Limits, Subjects, When, load
@@ -47,6 +49,21 @@ def test_an_example_comes_out_as_the_page_says(
     assert told.startswith(answer)
     if answer == "yes":
         assert f"`{told.split()[1]}`" in why
+
+
+def test_an_explanation_reads_as_on_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    section = PAGE.split("\n## Why was I denied?\n")[1].split("\n## ")[0]
+    (rules,), (shown,) = (re.findall(rf"```{kind}\n(.*?)```", section, re.DOTALL) for kind in ("yaml", "console"))
+    command, _, told = shown.partition("\n")
+    folder = tmp_path / "config" / "policies"
+    folder.mkdir(parents=True)
+    (folder / "analysts.yaml").write_text(rules, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    assert main(shlex.split(command)[2:]) == 1
+    assert capsys.readouterr().out == told
 
 
 @pytest.mark.parametrize("form", [Entry, Subjects, When, Limits])

@@ -17,6 +17,7 @@ from gateway import generation, identities
 from gateway.call import ModelRef, Operation, Principal
 from gateway.cli.check import add_places, place_of
 from gateway.identity.credentials.bearer import TOKEN_LIMIT
+from gateway.identity.narrowed import GroupsAllowed
 from gateway.identity.refused import BadToken
 from gateway.identity.signatures.jwt import Claims, split
 from gateway.identity.tokens.mapping import ClaimMapping
@@ -175,16 +176,17 @@ def _of_token(args: argparse.Namespace, settings: Settings | None, note: Notes) 
         note("the token has expired: the gateway answers 401, whatever rules say")
     try:
         if (own := _own(claims, settings)) is not None:
-            return own
+            return GroupsAllowed(settings)(own)
         provider = _issuer(settings.oidc, args.issuer, issuer)
         mapping = ClaimMapping(provider)
         principal = mapping.principal(claims, mapping.subject(claims), float("inf"))
     except BadToken as error:
         raise BadCall(f"--token: {error.text}") from None
-    if provider.groups_from is not None and args.groups is None:
+    if provider.groups_from is None:
+        return principal
+    if args.groups is None:
         note(f"its groups come from {provider.groups_from}, which was not asked: give them with --groups")
-        return replace(principal, groups=frozenset(), groups_known=False)
-    return principal
+    return replace(principal, groups=frozenset(), groups_known=args.groups is not None)
 
 
 def _claims(file: str) -> Claims:
