@@ -94,6 +94,7 @@ class Gateway:
         )
         self._pages = Listening(application.make(RunningServices(lambda: self._now)), settings.limits.header)
         self._watcher = Watcher(source.files)
+        self._watcher.set_files(source.files, source.aside)
 
     async def run(self, source: Source) -> None:
         """Serve until told to stop, then drain. Raises a group with `CannotStart` when a port cannot be listened on."""
@@ -267,22 +268,24 @@ class Gateway:
         # What is missing or wrong may be mended in any of these; those of the running generation still count.
         watched = {file: content for file, content in told.items() if file in before.source.files} | files
         mistakes: tuple[str, ...] = ()
+        aside = before.source.aside
         try:
             source = await asyncio.to_thread(generation.read, self._path, self._root, files)
-            files = dict(source.files)
+            files, aside = dict(source.files), source.aside
             source, pending = generation.changeable(before.source.settings, source)
             after = generation.build(source, self._lasting, before)
         except Mistakes as error:
             mistakes = tuple(str(mistake) for mistake in error.mistakes)
         except (OSError, ValueError) as error:
             mistakes = (str(error),)
-        if await asyncio.to_thread(contents, files) != files:
+        firm = {file: content for file, content in files.items() if file not in aside}
+        if await asyncio.to_thread(contents, firm) != firm:
             log.info("config.changed_while_read")
             if watched.keys() - self._watcher.told.keys():
-                self._watcher.set_files(watched)
+                self._watcher.set_files(watched, aside)
             self._watcher.ask()  # also if they are again what they were: what was read was not that
         elif mistakes:
-            self._watcher.set_files(watched)
+            self._watcher.set_files(watched, aside)
             self._reload_failed(mistakes)
         else:
             self._reload_into(after, pending)
@@ -290,7 +293,7 @@ class Gateway:
     def _reload_into(self, after: Generation, pending: tuple[str, ...]) -> None:
         """What runs from now on. `pending`: settings that wait for a restart."""
         source = after.source
-        self._watcher.set_files(source.files)
+        self._watcher.set_files(source.files, source.aside)
         try:
             context = tls.server_context(source.settings.listen.tls)
         except (OSError, ValueError, tls.TlsError) as error:

@@ -72,6 +72,12 @@ class Source:
         return self.policy.rules
 
     @property
+    def aside(self) -> frozenset[Path]:
+        """Those of the files that nothing but the shadow policy is read from: they hold up no other."""
+        policies = self.settings.policies
+        return frozenset(() if policies.shadow in {None, policies.enforce} else (policies.shadow,))
+
+    @property
     def authorities(self) -> Content | None:
         """What the file holds that says who vouches for clients; None: nobody does."""
         file = self.settings.listen.tls.client_ca

@@ -5,6 +5,7 @@
 | `Identity` | the list in `identities.py` | API keys, bearer and DPoP tokens, Basic logins, client certificates | |
 | `Voucher` (`identity/tokens/vouching.py`) | the same list | signed tokens, introspected tokens, the gateway's own | |
 | `Pages` | `app.py` | the application in `portal/` | |
+| `Tried` | `generation.py` | the shadow policy | |
 | `Balancer` | `pools.balance.BALANCERS` | round robin, least connections | token load, sticky prefixes |
 | `Wire` | `wires.WIRES` | HTTP/1.1 | HTTP/2 (gRPC), WebSocket |
 | `Resolver` | built from `tables/http.rules` | the HTTP rule tables | the gRPC rule table |

@@ -147,6 +147,18 @@ def test_a_bad_shadow_holds_up_nothing_and_is_said_loudly(gateway: Gateway, alic
     wait_until(lambda: gateway.metric("gateway_shadow_ready") == 1, TAKEN, "the mended shadow policy being tried")
 
 
+def test_a_shadow_that_never_rests_holds_up_no_rule(gateway: Gateway, alice: Mint) -> None:
+    started(gateway)
+    gateway.write_rules([allow("n-now", ["n"], subjects=DS)])
+
+    def taken() -> bool:
+        write_shadow(gateway, [allow(f"n-{time.monotonic_ns()}", ["n"], subjects=DS)])
+        return chat(gateway, alice, "n").status == 200
+
+    wait_until(taken, TAKEN, "the enforced policy being taken")
+    assert chat(gateway, alice, "m").status == 403
+
+
 def test_a_gateway_starts_without_its_shadow_and_check_says_so(gateway: Gateway, alice: Mint) -> None:
     (gateway.folder / "candidate" / "rules.yaml").unlink()
     (gateway.folder / "candidate").rmdir()
