@@ -10,10 +10,15 @@ import importlib
 from typing import Final
 
 EXAMPLE: Final = """examples:
+  nim-gateway policy test --require-coverage 100
+  nim-gateway policy lint
 """
 
 #: By name: the module with `TEXT`, `EXAMPLE`, `add_arguments(parser)` and `run(args) -> exit code`.
-ACTIONS: Final[dict[str, str]] = {}
+ACTIONS: Final[dict[str, str]] = {
+    "test": "gateway.cli.policy.cases",
+    "lint": "gateway.cli.policy.lint",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
