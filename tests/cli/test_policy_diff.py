@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from gateway.call import ModelRef, Operation, Principal
+from gateway.policy.engine import Policy
+from gateway.policy.explain import Asked
 from gateway.policy.files import read
 from gateway.policy.history import keep
+from tests.policy.test_replay import line
+
+ANYBODY = Principal("", "https://idp.test", "corp")
 
 CHAT = {"id": "chat", "effect": "allow", "subjects": {"groups": ["ds"]}, "models": ["meta/llama"]}
 NO_INTERNS = {"id": "no-interns", "effect": "deny", "subjects": {"groups": ["interns"]}, "models": ["meta/llama"]}
@@ -107,6 +114,30 @@ def test_a_version_that_is_kept_is_found_by_its_digest(old: Path, tmp_path: Path
     done = diff(written.digest, old, "--history", tmp_path / "history")
     assert done.returncode == 0, done.stderr
     assert diff("0" * 32, old, "--history", tmp_path / "history").returncode == 2
+
+
+def test_of_the_calls_that_were_made_those_are_told_that_come_out_otherwise(old: Path, tmp_path: Path) -> None:
+    new = policies(tmp_path / "new", NO_INTERNS, MORE)
+    bob = replace(ANYBODY, subject="bob", groups=frozenset({"ds"}))
+    asked = [(bob, "meta/llama")] * 3 + [(replace(ANYBODY, subject="ann"), "nvidia/x"), (bob, "nvidia/x")]
+    lines = [line(Policy(read(old).rules), Asked(who, ModelRef(name, Operation.INFER), 1.0)) for who, name in asked]
+    audit = tmp_path / "audit.log"
+    audit.write_text("".join(json.dumps(one) + "\n" for one in lines) + "nonsense\n")
+
+    done = diff(old, new, "--audit", audit)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.splitlines() == [
+        "1 calls decided alike, 1 newly allowed, 3 no longer allowed",
+        "  3 calls no longer allowed: bob of corp, infer on meta/llama",
+        "  1 call newly allowed: ann of corp, infer on nvidia/x",
+        "  1 line not compared: not a whole line of JSON",
+    ]
+    found = json.loads(diff(old, new, "--json", "--audit", audit).stdout)
+    assert (found["same"], found["granted"], found["revoked"]) == (1, 1, 3)
+    assert found["calls"][0]["count"] == 3
+    assert diff(old, old, "--audit", audit).returncode == 0
+    assert diff(new, old, "--audit", audit, "--fail-on", "grant").returncode == 1
+    assert diff(old, new, "--audit", tmp_path / "none").returncode == 2
 
 
 @pytest.mark.parametrize("text", ["rules: []", "version: 1\nrules:\n  - {id: x}\n"])

@@ -15,6 +15,8 @@ from typing import Any, Final
 
 from gateway import identities
 from gateway.cli.check import place_of
+from gateway.cli.policy.asking import BadCall
+from gateway.cli.policy.diff_audit import compared
 from gateway.cli.policy.diff_words import members, words
 from gateway.config import load as config
 from gateway.config.mistakes import Mistakes
@@ -46,6 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--history", type=Path, metavar="DIR", help="where policies are kept by their digests")
     parser.add_argument("--config", type=Path, help="compare the models and providers of this configuration only")
     parser.add_argument("--root", type=Path, help="where relative paths of the configuration start (default: here)")
+    parser.add_argument(
+        "--audit", nargs="+", metavar="FILE", help="only of the calls in these audit files ('-': standard input)"
+    )
     parser.add_argument("--fail-on", choices=("any", "grant"), default="any", help="exit 1: default any change")
     parser.add_argument("--json", action="store_true", help="everything, as one JSON object")
     shown = parser.add_mutually_exclusive_group()
@@ -57,16 +62,29 @@ def run(args: argparse.Namespace) -> int:
     """Exit 0 when nothing changes, 1 when something does (`--fail-on grant`: is newly allowed), 2 for a bad call."""
     try:
         old, new = (_policy(name, args.history) for name in (args.old, args.new))
+        if args.audit:
+            return _audited(args, old, new)
         changes = differences(old, new, time.time(), known=_known(args), watch=_watched)
     except Mistakes as mistakes:
         for mistake in mistakes.mistakes:
             _complain(str(mistake))
         return 2
-    except (CannotStart, NotKept, TooMuch) as error:
+    except (CannotStart, NotKept, TooMuch, BadCall) as error:
         _complain(f"nim-gateway: {error}")
         return 2
     _tell(args, changes)
     return 1 if any(change.grants or args.fail_on == "any" for change in changes) else 0
+
+
+def _audited(args: argparse.Namespace, old: Policy, new: Policy) -> int:
+    """What comes of the calls that were made. Raises `BadCall`."""
+    tally = compared(args.audit, old, new)
+    if args.json:
+        _say(json.dumps(tally.members()))
+    else:
+        for line in tally.words(None if args.all else args.limit):
+            _say(line)
+    return 1 if tally.changes(grants=args.fail_on == "grant") else 0
 
 
 def _policy(name: str, kept: Path | None) -> Policy:
