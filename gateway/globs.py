@@ -18,7 +18,7 @@ NAMES_LIMIT = 4096
 _STARS = re.compile(r"(\*+)")
 
 
-def _tokens(pattern: str) -> list[str]:
+def tokens_of(pattern: str) -> list[str]:
     """Single characters, `*` and `**`; a longer run of stars is `**`, and so is a pattern that is only a star."""
     if pattern == "*":
         return ["**"]
@@ -62,7 +62,7 @@ class Glob:
         self.needle = max(pieces, key=len)
         self._steps: dict[str, int] = {}
         self._stars = self._crossing = 0
-        tokens = _tokens(pattern)
+        tokens = tokens_of(pattern)
         for position, token in enumerate(tokens):
             if token.startswith("*"):
                 self._stars |= 1 << position

@@ -11,6 +11,7 @@ from typing import Final
 
 EXAMPLE: Final = """examples:
   nim-gateway policy explain --user alice --groups data-science --model meta/llama-3.1-8b-instruct
+  nim-gateway policy diff config/policies new-policies --fail-on grant
   nim-gateway policy promote --config config/gateway.yaml --dry-run
   nim-gateway policy test --require-coverage 100
   nim-gateway policy lint
@@ -19,6 +20,7 @@ EXAMPLE: Final = """examples:
 #: By name: the module with `TEXT`, `EXAMPLE`, `add_arguments(parser)` and `run(args) -> exit code`.
 ACTIONS: Final[dict[str, str]] = {
     "explain": "gateway.cli.policy.explain",
+    "diff": "gateway.cli.policy.diff",
     "promote": "gateway.cli.policy.promote",
     "test": "gateway.cli.policy.cases",
     "lint": "gateway.cli.policy.lint",

@@ -109,9 +109,9 @@ class Tally:
 def replay(files: Sequence[str], policies: Policies) -> Tally:
     """Decide everything again. Raises `BadCall` for a file that cannot be read."""
     tally = Tally()
-    for line in _lines(files):
+    for line in lines_of(files):
         try:
-            made = logged(_facts(line))
+            made = logged(facts_of(line))
             unlike = difference(policies(made), made)
         except NotReplayable as why:
             (tally.no_decisions if why.harmless else tally.not_replayable)[str(why)] += 1
@@ -130,10 +130,10 @@ def find(files: Sequence[str], wanted: str) -> dict[str, Any]:
     if not _ID.fullmatch(wanted):
         raise BadCall(f"--decision: {wanted!r} is no decision id; copy the whole X-Decision-Id of the answer")
     text = wanted.encode()
-    for line in _lines(files):
+    for line in lines_of(files):
         if text in line:
             try:
-                facts = _facts(line)
+                facts = facts_of(line)
             except NotReplayable:
                 continue
             if wanted in (facts.get("decision_id"), facts.get("request_id")):
@@ -141,7 +141,8 @@ def find(files: Sequence[str], wanted: str) -> dict[str, Any]:
     raise BadCall(f"--decision: no line of {', '.join(files)} is of {wanted}")
 
 
-def _facts(line: bytes) -> dict[str, Any]:
+def facts_of(line: bytes) -> dict[str, Any]:
+    """The members of an audit line. Raises `NotReplayable`."""
     try:
         facts = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -151,7 +152,8 @@ def _facts(line: bytes) -> dict[str, Any]:
     return facts
 
 
-def _lines(files: Sequence[str]) -> Iterator[bytes]:
+def lines_of(files: Sequence[str]) -> Iterator[bytes]:
+    """Every line of these files, with a bar. Raises `BadCall`."""
     with ExitStack() as opened:
         try:
             sources = [_opened(file, opened) for file in files]

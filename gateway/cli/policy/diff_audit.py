@@ -1,0 +1,124 @@
+"""Calls that were made, decided by two versions of a policy.
+
+Knows: audit lines. Must not know: what a decision hangs on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gateway.cli.policy.replaying import facts_of, lines_of
+from gateway.policy.engine import Policy
+from gateway.policy.replay import Logged, NotReplayable, logged
+
+# Callers with a model and an operation that are kept apart; what is beyond is only counted. About 100 MB at worst.
+_KEPT: Final = 200_000
+
+_WORDS: Final = {True: "allow", False: "deny"}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Who asked for what, and whether the new version lets it in (the old one answers the other way)."""
+
+    subject: str
+    provider: str
+    model: str
+    operation: str
+    allowed: bool
+
+
+@dataclass
+class Tally:
+    """What came of all lines. `unseen`: groups that only the new version names, which lines may have left out."""
+
+    unseen: tuple[str, ...] = ()
+    same: int = 0
+    granted: int = 0
+    revoked: int = 0
+    apart: Counter[Asked] = field(default_factory=Counter)
+    no_decisions: Counter[str] = field(default_factory=Counter)
+    not_replayable: Counter[str] = field(default_factory=Counter)
+
+    def changes(self, *, grants: bool) -> int:
+        """How many calls are decided otherwise; with `grants` only those that are newly let in."""
+        return self.granted + (0 if grants else self.revoked)
+
+    def add(self, made: Logged, *, allowed: bool) -> None:
+        """One call that is decided otherwise."""
+        if allowed:
+            self.granted += 1
+        else:
+            self.revoked += 1
+        caller, model = made.asked.principal, made.asked.model
+        asked = Asked(caller.subject, caller.provider, model.name, model.operation.value, allowed)
+        if asked in self.apart or len(self.apart) < _KEPT:
+            self.apart[asked] += 1
+
+    def words(self, most: int | None) -> Iterator[str]:
+        """Line by line; at most so many kinds of calls, the most frequent first."""
+        yield f"{self.same} calls decided alike, {self.granted} newly allowed, {self.revoked} no longer allowed"
+        ordered = self.apart.most_common()
+        for asked, count in ordered[:most]:
+            now = "newly allowed" if asked.allowed else "no longer allowed"
+            who = f"{asked.subject} of {asked.provider}"
+            yield f"  {count} {'call' if count == 1 else 'calls'} {now}: {who}, {asked.operation} on {asked.model}"
+        if most is not None and len(ordered) > most:
+            yield f"  and {len(ordered) - most} more of these; --all shows them"
+        if rest := self.changes(grants=False) - self.apart.total():
+            yield f"  and {rest} calls more, of too many callers to tell them apart"
+        for why, count in (*self.not_replayable.most_common(), *self.no_decisions.most_common()):
+            yield f"  {count} line{'' if count == 1 else 's'} not compared: {why}"
+        if self.unseen:
+            yield f"  lines may leave out the groups that only the new version names: {', '.join(self.unseen)}"
+
+    def members(self) -> dict[str, Any]:
+        """The JSON object (docs/policies.md)."""
+        return {
+            "same": self.same,
+            "granted": self.granted,
+            "revoked": self.revoked,
+            "calls": [
+                {
+                    "subject": {"user": asked.subject, "issuer": asked.provider},
+                    "model": asked.model,
+                    "operation": asked.operation,
+                    "before": _WORDS[not asked.allowed],
+                    "after": _WORDS[asked.allowed],
+                    "count": count,
+                }
+                for asked, count in self.apart.most_common()
+            ],
+            "groups_not_logged": list(self.unseen),
+            "not_replayable": dict(self.not_replayable),
+            "no_decisions": dict(self.no_decisions),
+        }
+
+
+def compared(files: Sequence[str], old: Policy, new: Policy) -> Tally:
+    """Decide every logged call by both. Raises `BadCall` for a file that cannot be read."""
+    tally = Tally(unseen=tuple(sorted(_groups(new) - _groups(old))))
+    for line in lines_of(files):
+        try:
+            made = logged(facts_of(line))
+        except NotReplayable as why:
+            (tally.no_decisions if why.harmless else tally.not_replayable)[str(why)] += 1
+            continue
+        before, after = (_may(policy, made) for policy in (old, new))
+        if before == after:
+            tally.same += 1
+        else:
+            tally.add(made, allowed=after)
+    return tally
+
+
+def _may(policy: Policy, made: Logged) -> bool:
+    asked = made.asked
+    return policy.may(asked.principal, asked.model, policy.holding(asked.at, asked.peer))
+
+
+def _groups(policy: Policy) -> set[str]:
+    return {group for rule in policy.rules for group in (*rule.groups, *rule.not_groups)}
