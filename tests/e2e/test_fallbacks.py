@@ -17,7 +17,7 @@ from openai.types.chat import ChatCompletionUserMessageParam
 from tests.conftest import StartGateway, Token
 from tests.parts import scripts
 from tests.parts.client import ask
-from tests.parts.gateway import Gateway, allow, pool
+from tests.parts.gateway import Config, Gateway, allow, pool
 from tests.parts.process import ServerProcess, free_port, wait_until
 from tests.parts.stub import Stub
 
@@ -59,6 +59,13 @@ def nims(tmp_path: Path) -> Iterator[tuple[Nim, Nim]]:
 def client(gateway: Gateway, key: str) -> OpenAI:
     trusting = openai.DefaultHttpxClient(verify=gateway.trust)
     return OpenAI(base_url=f"{gateway.url}/v1", api_key=key, max_retries=0, timeout=60, http_client=trusting)
+
+
+def now_rules(gateway: Gateway, rule: Config) -> None:
+    """This rule alone holds from now on."""
+    before = gateway.metric("gateway_config_generation")
+    gateway.write_rules([rule])
+    wait_until(lambda: gateway.metric("gateway_config_generation") > before, 10, "the reload")
 
 
 def test_when_the_backends_of_a_model_die_another_model_answers_whole_and_streamed(
@@ -141,9 +148,7 @@ def test_whoever_asks_only_a_model_that_they_are_granted_ever_answers(
         for each in pools:
             gateway.backends_up(each["name"], 1)
         for number, granted in enumerate(sets):
-            generation = gateway.metric("gateway_config_generation")
-            gateway.write_rules([allow(f"set-{number}", granted or ["nothing-else"])])
-            wait_until(lambda before=generation: gateway.metric("gateway_config_generation") > before, 10, "the reload")
+            now_rules(gateway, allow(f"set-{number}", granted or ["nothing-else"]))
             for asked in ("a", "all"):
                 good.requests.clear()
                 answer = gateway.ask("POST", PATH, body={"model": asked}, token=token("alice"))
