@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
+from gateway.call import AnswerHead
 from gateway.drive import Moment
-from gateway.errors import ClientGone, ConnectFailed, Overloaded, Refusal, Truncated, UpstreamBroke, UpstreamTimeout
+from gateway.errors import (
+    ClientGone,
+    ConnectFailed,
+    Overloaded,
+    Refusal,
+    Truncated,
+    UpstreamBroke,
+    UpstreamBusy,
+    UpstreamTimeout,
+)
+from gateway.seams import Answer
 from gateway.wires.connection import Stale
 from tests.path.fakes import Act, answers, refuses
 from tests.path.standins import Standing
@@ -166,6 +179,30 @@ def test_a_call_that_is_stopped_at_the_other_model_gives_everything_back() -> No
     drive.stop(ClientGone())
 
     stage.check_level()
+
+
+def test_a_call_that_is_stopped_before_its_turn_comes_gives_everything_back() -> None:
+    """M16: the place in the other pool's budget was taken, since the busy answer was already dropped for it."""
+
+    def busy(answer: Answer) -> Moment:
+        with suppress(UpstreamBusy):
+            answer.head(AnswerHead(503, (), None))
+        return Moment()
+
+    stage = Standing({"a": {1: busy}, "b": {2: answers()}})
+    drive, _ = stage.begin()
+    assert stage.pools[1].budget.taken == 1
+    drive.stop(ClientGone())
+
+    stage.check_level()
+    assert stage.wire.went_to == [1]
+
+
+def test_the_backends_of_the_other_model_are_tried_one_after_the_other_too() -> None:
+    stage = Standing({"a": {1: answers(503)}, "b": {2: answers(503), 3: answers()}})
+
+    assert stage.play() == BY_B
+    assert stage.wire.went_to == [1, 2, 3]
 
 
 def test_what_the_terms_of_one_model_changed_is_not_told_of_another() -> None:
