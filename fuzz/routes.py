@@ -16,7 +16,7 @@ from fuzz.references.forms import BOUNDARY, FORMS, MULTIPART, URLENCODED
 from fuzz.references.messages import Refused
 from gateway.call import Call, ModelRef, Operation, Principal
 from gateway.errors import Refusal
-from gateway.seams import OwnAnswer, Resolved
+from gateway.seams import Choice, OwnAnswer, Resolved
 from tests.resolve.asking import ALICE, HOLDING, SITE, Sent, call, resolver
 
 SENT = {model.name: model.backend_name or model.name for pool in SITE for model in pool.models}
@@ -54,6 +54,7 @@ def check(data: bytes) -> None:
         return
     try:
         found = finished(RESOLVER.resolve(what, Sent(body)))
+        assert not isinstance(found, Choice)  # no models share a name here
         if not isinstance(found, Resolved):
             _check_closed(found.answer(ALICE, HOLDING))
             return

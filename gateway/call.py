@@ -204,13 +204,15 @@ class Principal:
 class ModelRef:
     """What is asked for, in the words of the policy: the configured model name (aliases resolved), version, operation.
 
-    `explicit` is True where a rule has to list the operation by name (rule-table class `ops`, admin routes).
+    `explicit` is True where a rule has to list the operation by name (rule-table class `ops`, admin routes). `asked`:
+    what the caller asked for, where this model serves the call in its place, or is one of several behind that name.
     """
 
     name: str
     operation: Operation
     version: str | None = None
     explicit: bool = False
+    asked: str = ""
 
 
 @dataclass(frozen=True, slots=True)

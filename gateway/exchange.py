@@ -64,7 +64,12 @@ class Body(Protocol):
 
 
 class Reply(Protocol):
-    """The caller's end. Nothing is written before `flush` or `end`, so that a head travels with what follows it."""
+    """The caller's end. Nothing is written before `flush` or `end`, so that a head travels with what follows it.
+
+    `told`: what was told so far; set back to nothing when another model is to answer, which has its own to tell.
+    """
+
+    told: bytes
 
     @property
     def started(self) -> bool:

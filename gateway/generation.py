@@ -279,7 +279,7 @@ def _build(source: Source, lasting: Lasting, previous: Generation | None) -> Gen
     policy = Policy(source.rules, hide_models=settings.hide_models, digest=source.policy.digest)
     shadow = _shadow(source.candidate, tallies)
     pipeline = Pipeline(
-        resolver=HttpResolver(pools, policy.may, settings.listen.max_body, lasting.ready),
+        resolver=HttpResolver(pools, policy.may, settings.listen.max_body, lasting.ready, aliases=settings.aliases),
         identity=asked.first_of,
         policy=policy,
         terms=Meeting(),

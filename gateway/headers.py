@@ -73,11 +73,12 @@ _CREDENTIAL_SUFFIXES = (
     b"-access-key", b"-api-key", b"-apikey", b"-password", b"-secret", b"-subscription-key", b"-token",
 )  # fmt: skip
 
-# Of an answer: the backend's cookies, its load report, its idea of CORS and of our names for the call stay behind.
+# Of an answer: the backend's cookies, its load report, its idea of CORS and of our names for the call stay behind, and
+# what is ours to say.
 _ANSWER_DROPS = frozenset(
     (b"alt-svc", b"endpoint-load-metrics", b"set-cookie", b"set-cookie2", b"x-decision-id", b"x-request-id")
 )
-_ANSWER_PREFIXES = (b"access-control-",)
+_ANSWER_PREFIXES = (b"access-control-", b"x-gateway-")
 
 # What the gateway's own pages read of a request, and what of their answers stays behind.
 _PAGE_FIELDS = frozenset(

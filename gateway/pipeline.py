@@ -8,33 +8,33 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from gateway.accounting.tallies import CallSeries, Tallies
 from gateway.admission import Admission
+from gateway.attempts import Attempts, blame
 from gateway.call import Call, Channel, FieldBlock, Grant, ModelRef, Outcome, Principal, Rulebook
-from gateway.errors import (
-    ClientGone,
-    ConnectFailed,
-    NoBackend,
-    Refusal,
-    Side,
-    Stalled,
-    TooLarge,
-    Truncated,
-    UpstreamBroke,
-    UpstreamBusy,
-    UpstreamNonsense,
-    UpstreamTimeout,
-)
-from gateway.exchange import Body, Exchange, Reply
+from gateway.errors import ClientGone, NoBackend, Overloaded, Refusal, Side, TooLarge
+from gateway.exchange import Exchange, Reply
+from gateway.fallback import SERVED_BY, Fallback, Turn, drawn
 from gateway.headers import AnswerCrossing, RequestCrossing
-from gateway.pools.backends import Backend, Pool
-from gateway.pools.budget import Retry
+from gateway.pools.backends import Pool
 from gateway.pools.ejection import FAILING_STATUS, FailureReason
 from gateway.relay import Relay
-from gateway.seams import Authorize, Ledger, Meet, Outbound, OwnAnswer, Pages, Resolved, Resolver, Tried, Wire
+from gateway.seams import (
+    Authorize,
+    Choice,
+    Ledger,
+    Meet,
+    Outbound,
+    OwnAnswer,
+    Pages,
+    Resolved,
+    Resolver,
+    Tried,
+    Wire,
+)
 from gateway.settings import Timeouts
 
 log = logging.getLogger(__name__)
@@ -42,19 +42,10 @@ log = logging.getLogger(__name__)
 # Digits of a policy's digest in the name of a decision: enough to tell the policies of a site apart.
 _MARK = 12
 
-# Beyond the first attempt. More would turn one bad pool into a storm on the next.
-_RETRIES = 2
+# Nothing was executed, and no backend of this pool can help; another model may.
+_NOBODY = (NoBackend, Overloaded)
 
-_FAILURES: Mapping[type[Refusal], FailureReason] = {
-    ConnectFailed: FailureReason.CONNECT,
-    UpstreamBusy: FailureReason.STATUS,
-    UpstreamNonsense: FailureReason.NONSENSE,
-    UpstreamBroke: FailureReason.RESET,
-    UpstreamTimeout: FailureReason.FIRST_BYTE,
-    Stalled: FailureReason.IDLE,
-    Truncated: FailureReason.TRUNCATED,
-}
-
+_DECISION = b"X-Decision-Id"
 
 _Granted = tuple[Principal, tuple[ModelRef, ...], int, tuple[Grant, ...], CallSeries]
 
@@ -134,27 +125,41 @@ class Pipeline:
         # Also where the rules will not be asked: whether there is a model that the caller may not know of stays unsaid.
         outcome.rulebook = self._rulebook
         outcome.decision_id = decision_id = self._mark + call.id.encode()
-        exchange.reply.tell(b"X-Decision-Id", decision_id)
+        exchange.reply.tell(_DECISION, decision_id)
         asked = await self._resolver.resolve(call, exchange.body)
         outcome.decided_at = at = int(time.time())  # whole, so that its record is no other time than it was
         holding = self._policy.holding(float(at), call.peer)
         if not isinstance(asked, Resolved):
-            _give(exchange.reply, asked.answer(principal, holding), outcome)
+            if not isinstance(asked, Choice):
+                _give(exchange.reply, asked.answer(principal, holding), outcome)
+                return
+            asked = drawn(asked, principal, holding, self._policy, exchange.reply)
+        grants = self._decide(call, principal, asked, holding, outcome)
+        others, grant = asked.others, grants[0]
+        for each in grants:
+            if each.terms or not self._terms.plain(asked):
+                asked = await self._terms.meet(asked, each, exchange, outcome)
+        attempts = Attempts(asked.pool, grant.model.name, asked.payload, exchange.body)
+        if others is None:
+            with self._admission.admit(asked.pool.name):
+                await self._relay(exchange, asked, grant, outcome, attempts, attempts.another)
             return
-        pool = asked.pool.name
-        outcome.pool = pool
+        fallback = Fallback(others, principal, holding, self._policy, self._terms, exchange, attempts)
+        await self._relay_somewhere(exchange, Turn(asked, grant, attempts, outcome), outcome, fallback)
+
+    def _decide(
+        self, call: Call, principal: Principal, asked: Resolved, holding: int, outcome: Outcome
+    ) -> tuple[Grant, ...]:
+        outcome.pool = asked.pool.name
         grants: tuple[Grant, ...] = ()
         try:
             grants = self._authorize(call, principal, asked, holding, outcome)
         finally:
             if self._shadow is not None:
-                outcome.shadow = self._shadow.compare(call, principal, asked.needs, float(at), grants)
-        outcome.grant = grant = grants[0]
-        for each in grants:
-            if each.terms or not self._terms.plain(asked):
-                asked = await self._terms.meet(asked, each, exchange, outcome)
-        with self._admission.admit(pool):
-            await self._relay(exchange, asked, grant, outcome)
+                at = float(outcome.decided_at)
+                outcome.shadow = self._shadow.compare(call, principal, asked.needs, at, grants)
+        outcome.grant = grants[0]
+        return grants
 
     def _authorize(
         self, call: Call, principal: Principal, asked: Resolved, holding: int, outcome: Outcome
@@ -182,11 +187,48 @@ class Pipeline:
         outcome.model = need
         outcome.series = self._tallies.series(pool.name, need.name, need.operation)
 
-    async def _relay(self, exchange: Exchange, asked: Resolved, grant: Grant, outcome: Outcome) -> None:
+    async def _relay_somewhere(self, exchange: Exchange, turn: Turn, outcome: Outcome, fallback: Fallback) -> None:
+        """Relay; as long as nothing was executed and nothing answered, turn to the next model that takes the call."""
+        first = turn.grant.model.name
+        try:
+            while True:
+                pool = turn.asked.pool.name
+                try:
+                    with self._admission.admit(pool):
+                        await self._relay(exchange, turn.asked, turn.grant, outcome, turn.attempts, fallback.another)
+                    return
+                except Refusal as refusal:
+                    untouched = refusal.retry or isinstance(refusal, _NOBODY)
+                    if exchange.reply.started or not untouched or not fallback.ready():
+                        raise
+                turn = fallback.take()
+                self._turn_to(turn, exchange, fallback.holding, outcome)
+                self._tallies.fallbacks[(first, turn.grant.model.name)] += 1
+        finally:
+            fallback.close()
+
+    def _turn_to(self, turn: Turn, exchange: Exchange, holding: int, outcome: Outcome) -> None:
+        """From here on the call is this model's: in what the caller is told, in the audit line, in the numbers."""
+        asked, reply = turn.asked, exchange.reply
+        self._decide(exchange.call, turn.grant.principal, asked, holding, outcome)
+        outcome.terms_rule, outcome.changed = turn.met.terms_rule, turn.met.changed
+        reply.told = turn.told
+        reply.tell(_DECISION, outcome.decision_id)
+        reply.tell(SERVED_BY, asked.needs[0].name.encode())
+
+    async def _relay(
+        self,
+        exchange: Exchange,
+        asked: Resolved,
+        grant: Grant,
+        outcome: Outcome,
+        attempts: Attempts,
+        another: Callable[[], bool],
+    ) -> None:
+        """Relay to one backend after the other. `another`: whether a 502, 503 or 504 is to be replaced."""
         call, reply, pool = exchange.call, exchange.reply, asked.pool
         outbound = self._prepare(exchange, asked, grant)
-        attempts = _Attempts(pool, grant.model.name, outbound, exchange.body)
-        relay = Relay(reply, outcome, asked.usage, self._for_callers, attempts.another)
+        relay = Relay(reply, outcome, asked.usage, self._for_callers, another)
         wire = self._wires[call.channel]
         try:
             while (backend := attempts.next()) is not None:
@@ -196,7 +238,7 @@ class Pipeline:
                     with backend.hold():
                         await wire.relay(backend, outbound, relay)
                 except Refusal as refusal:
-                    if (reason := _failure(refusal)) is not None:
+                    if (reason := blame(refusal)) is not None:
                         pool.failed(backend, reason, time.monotonic())
                     if reply.started or not (refusal.retry and attempts.another()):
                         raise
@@ -246,49 +288,6 @@ class Pipeline:
         exchange.reply.fail(refusal, self._resolver.dialect(exchange.call.path))
 
 
-class _Attempts:
-    """Which backends one call tries: best first, each once, and again only while the rules allow it."""
-
-    __slots__ = ("_body", "_left", "_model", "_next", "_payload", "_pool", "_rest", "_tried", "retries")
-
-    def __init__(self, pool: Pool, model: str, outbound: Outbound, body: Body) -> None:
-        self._pool = pool
-        self._model = model
-        self._payload = outbound.payload
-        self._body = body
-        self._left = _RETRIES
-        self._tried = self._next = pool.first(model, time.monotonic())
-        self._rest: Iterator[Backend] | None = None
-        self.retries: list[Retry] | None = None
-
-    def next(self) -> Backend | None:
-        """The backend to try now, or None."""
-        backend, self._next = self._next, None
-        return backend
-
-    def another(self) -> bool:
-        """Whether one more attempt is allowed: there is a backend, the body can be sent again, the budget has room."""
-        if self._next is not None:
-            return True
-        if self._left == 0 or (self._payload is None and not self._body.replayable):
-            return False
-        if self._rest is None:
-            self._rest = self._pool.rest(self._model, time.monotonic(), self._tried)
-            self.retries = []
-        backend = next(self._rest, None)
-        if backend is None or self.retries is None or (retry := self._pool.budget.try_take()) is None:
-            return False
-        self.retries.append(retry)
-        self._left -= 1
-        self._next = backend
-        return True
-
-    def close(self) -> None:
-        """Give the budget back."""
-        for retry in self.retries or ():
-            retry.release()
-
-
 def _give(reply: Reply, answer: OwnAnswer, outcome: Outcome) -> None:
     outcome.status = answer.status
     fields = ((b"content-type", b"application/json"), *answer.fields) if answer.body else answer.fields
@@ -297,11 +296,3 @@ def _give(reply: Reply, answer: OwnAnswer, outcome: Outcome) -> None:
     reply.start(answer.status, FieldBlock(fields), len(answer.body))
     reply.send(answer.body)
     reply.end()
-
-
-def _failure(refusal: Refusal) -> FailureReason | None:
-    """What a refusal says of the backend; None where it was not the backend's doing."""
-    for kind in type(refusal).__mro__:
-        if (reason := _FAILURES.get(kind)) is not None:
-            return reason
-    return None

@@ -6,7 +6,7 @@ Knows: where in a generation each answer is. Must not know: pages, HTTP.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from secrets import token_bytes
 from typing import Final
 
@@ -16,6 +16,7 @@ from gateway.identity.contracts import BrowserLogin, Directory
 from gateway.identity.groupsource import with_groups
 from gateway.identity.tokens.own import Minted, NotMinted, OwnTokens, logins
 from gateway.portal.services import Granted
+from gateway.resolve.models import Catalogue
 
 # Who may do either with a model may use it, as far as a list for people goes.
 _USES = (Operation.INFER, Operation.STREAM)
@@ -87,12 +88,17 @@ class RunningServices:
         now = self._now()
         principal = now.identities.narrowed(principal)
         holding = now.policy.holding(time.time(), peer)
-        return [
+
+        def uses(name: str) -> bool:
+            return any(now.policy.may(principal, ModelRef(name, operation), holding) for operation in _USES)
+
+        models = [
             Granted(model.name, model.aliases, pool.settings.protocols, pool.settings.prefix)
             for pool in now.pools
             for model in pool.settings.models
-            if any(now.policy.may(principal, ModelRef(model.name, operation), holding) for operation in _USES)
+            if uses(model.name)
         ]
+        return [*models, *_shared(now, uses)]
 
     @property
     def _own(self) -> OwnTokens:
@@ -100,3 +106,15 @@ class RunningServices:
         if own is None:  # a reload took the key away while a page was being made
             raise NotMinted("The gateway issues no tokens any more.")
         return own
+
+
+def _shared(now: Generation, uses: Callable[[str], bool]) -> Iterator[Granted]:
+    """The names that models share, where somebody may use one of those."""
+    aliases = now.source.settings.aliases
+    for face in Catalogue(now.pools, aliases).faces if aliases else ():
+        protocols: dict[str, list[str]] = {}
+        for protocol, named in face.shared.items():
+            for shared in named.values():
+                if any(uses(model.name) for model, _ in shared.models):
+                    protocols.setdefault(shared.name, []).append(protocol)
+        yield from (Granted(name, (), tuple(spoken), face.prefix) for name, spoken in protocols.items())

@@ -16,7 +16,7 @@ Must not know: any implementation.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Protocol
@@ -55,6 +55,32 @@ class Identity(Protocol):
         ...
 
 
+class Way(Protocol):
+    """One model that could serve a call; each of `needs` must be granted."""
+
+    @property
+    def needs(self) -> tuple[ModelRef, ...]: ...
+
+    def resolved(self) -> Resolved:
+        """The call as it goes to this model.
+
+        Raises `BadRequest`, `AmbiguousModel` or `TooLarge` where it cannot.
+        """
+        ...
+
+
+class Choice:
+    """Models of which one serves a call: those behind a name that is shared out, or those that stand in for another.
+
+    `ranked`: best first for this caller, at least one.
+    """
+
+    __slots__ = ("ranked",)
+
+    def __init__(self, ranked: Callable[[Principal], Sequence[Way]]) -> None:
+        self.ranked: Final = ranked
+
+
 class UsageKind(Enum):
     """Where an answer carries its token counts."""
 
@@ -91,10 +117,10 @@ class Resolved:
     `needs`: each of these must be granted; the first is the one that is accounted. `target` is path and query as they
     go to the backend. `payload` is the whole body to send, or None to stream the caller's body as it arrives, up to
     `limit` bytes. `fields`: the top level of a body that is a JSON object and was read, else None. `interface`: whose
-    words the body is written in.
+    words the body is written in. `others`: models that may serve the call where this one cannot; None for most.
     """
 
-    __slots__ = ("fields", "interface", "limit", "needs", "payload", "pool", "target", "usage")
+    __slots__ = ("fields", "interface", "limit", "needs", "others", "payload", "pool", "target", "usage")
 
     def __init__(  # noqa: PLR0913, PLR0917  a value with this many fields
         self,
@@ -106,9 +132,11 @@ class Resolved:
         usage: UsageKind,
         fields: dict[str, object] | None = None,
         interface: Interface = Interface.UNKNOWN,
+        others: Choice | None = None,
     ) -> None:
         self.fields: Final = fields
         self.interface: Final = interface
+        self.others: Final = others
         self.needs: Final = needs
         self.pool: Final = pool
         self.target: Final = target
@@ -146,8 +174,8 @@ class Resolver(Protocol):
         """What anybody gets at this exact path and method (health), else None."""
         ...
 
-    def resolve(self, call: Call, body: Body) -> Coroutine[Any, Any, Resolved | OwnPage]:
-        """What the request asks for, or a page of ours.
+    def resolve(self, call: Call, body: Body) -> Coroutine[Any, Any, Resolved | Choice | OwnPage]:
+        """What the request asks for, the choice there is for a name of several models, or a page of ours.
 
         Raises, at once or when awaited, `BadRequest`, `AmbiguousModel`, `UnknownModel`, `NotFound`, `TooLarge`,
         `UnsupportedMedia`.
@@ -196,7 +224,10 @@ class Meet(Protocol):
         ...
 
     async def meet(self, asked: Resolved, grant: Grant, exchange: Exchange, outcome: Outcome) -> Resolved:
-        """What may be sent on. Raises `CapExceeded`, `TooLarge`, and where a body has to be read what that raises."""
+        """What may be sent on; waits for nothing where there is a payload.
+
+        Raises `CapExceeded`, `TooLarge`, and where a body has to be read what that raises.
+        """
         ...
 
 

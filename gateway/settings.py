@@ -37,6 +37,7 @@ from gateway.config.values import (
     Renames,
     Seconds,
     Secret,
+    Share,
     Strikes,
     Text,
     Threads,
@@ -246,11 +247,31 @@ class Revoked:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """`backend_name` is what the backend calls it, where that differs from `name`."""
+    """`backend_name` is what the backend calls it, where that differs from `name`.
+
+    `fallback`: models that may serve its calls where it cannot, best first.
+    """
 
     name: ModelName
     aliases: tuple[ModelName, ...] = ()
     backend_name: ModelName = ""
+    fallback: tuple[ModelName, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A model behind a shared name, and its share of the callers: `weight` in the sum of them; 0 gets none."""
+
+    model: ModelName
+    weight: Share
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A name that several models share."""
+
+    name: ModelName
+    targets: tuple[Target, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,6 +380,7 @@ class Settings:
     mtls: Mtls | None = None
     revoked: Revoked | None = None
     management: Management = Management()
+    aliases: tuple[Alias, ...] = ()
     hide_models: bool = False
     limits: Limits = Limits()
     audit: Audit = Audit()

@@ -138,6 +138,7 @@ def _facts(outcome: Outcome) -> bytes:
         "method": call.method,
         "path": printable(call.path),
         "model": model.name if model else None,
+        "asked_model": (model.asked or None) if model else None,
         "version": printable(model.version) if model and model.version else None,
         "operation": model.operation.value if model else None,
         "explicit": model.explicit if model else None,

@@ -135,6 +135,7 @@ def _decisions(tallies: Tallies) -> Iterator[Metric]:
             tallies.throttled_logins,
         ),
         ("gateway_retries", "Calls sent to another backend.", ("pool", "reason"), tallies.retries),
+        ("gateway_fallbacks", "Calls sent to another model.", ("model", "target"), tallies.fallbacks),
         (
             "gateway_backend_unsolicited",
             "Idle connections closed because bytes came unasked.",

@@ -67,6 +67,7 @@ class Tallies:
         self.failed_logins: defaultdict[str, int] = defaultdict(int)
         self.throttled_logins: defaultdict[tuple[str, str], int] = defaultdict(int)
         self.retries: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self.fallbacks: defaultdict[tuple[str, str], int] = defaultdict(int)
         self.reloads: defaultdict[str, int] = defaultdict(int)
         self.keys_used: dict[str, float] = {}
         self.unsolicited: defaultdict[tuple[str, str], int] = defaultdict(int)

@@ -13,6 +13,7 @@ from gateway.config.askingchecks import discovery_tokens, introspection
 from gateway.config.groupchecks import groups_from
 from gateway.config.ldapchecks import directories
 from gateway.config.part import Finding, Part
+from gateway.config.routechecks import routes
 from gateway.config.units import SIZES, duration, is_loopback, same_place, size, url
 from gateway.config.values import BY_POOL
 from gateway.globs import compile_glob
@@ -271,6 +272,7 @@ CHECKS: Final[tuple[Callable[[Part], Iterator[Finding]], ...]] = (
     _listed_twice,
     _models,
     _unlike,
+    routes,
     _prefixes,
     _sources_of_keys,
     directories,

@@ -40,6 +40,7 @@ class File:
     policies: settings.Policies
     pools: tuple[Pool, ...]
     management: settings.Management = field(default_factory=settings.Management)
+    aliases: tuple[settings.Alias, ...] = ()
     workers: Workers = "auto"
     hide_models: bool = False
     limits: settings.Limits = field(default_factory=settings.Limits)

@@ -43,6 +43,8 @@ PROTOCOLS: Final = (
     "kserve",
 )
 BY_POOL: Final = frozenset({"generic-infer", "speech-http", "bio"})
+#: Those whose calls name their model in a JSON body, so that another one can be written in.
+IN_BODY: Final = ("openai", "anthropic", "retriever")
 BALANCES: Final = ("round_robin", "least_connections")
 SIGNATURES: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 
@@ -188,6 +190,7 @@ Threads = Annotated[int, Written(whole(1, 256))]
 Kept = Annotated[int, Written(whole(1, 10_000))]
 Strikes = Annotated[int, Written(whole(1, 100))]
 Weight = Annotated[int, Written(whole(1, 1000))]
+Share = Annotated[int, Written(whole(0, 1000))]
 Host = Annotated[str, Written(host, HOST_FORM)]
 FilePath = Annotated[Path, Written(path, PATH_FORM)]
 Net = Annotated[Network, Written(network, NETWORK_FORM)]

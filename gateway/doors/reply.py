@@ -37,7 +37,7 @@ class HttpReply:
     started = False
     ended = False
     _chunked = False
-    _told = b""
+    told = b""
     _left = -1
 
     def __init__(self, line: Line, request_id: str, head: RequestHead) -> None:
@@ -54,7 +54,7 @@ class HttpReply:
 
     def tell(self, name: bytes, value: bytes) -> None:
         """One more field for the answer, whatever it will be."""
-        self._told += b"%b: %b\r\n" % (name, value)
+        self.told += b"%b: %b\r\n" % (name, value)
 
     def start(self, status: int, fields: FieldBlock, length: int | None) -> None:
         """Begin; nothing is written yet."""
@@ -78,7 +78,7 @@ class HttpReply:
             framing += b"connection: keep-alive\r\n"
         self._out.append(
             b"%b%b%b%bx-request-id: %b\r\n\r\n"
-            % (heads.status_line(status), heads.block(fields), framing, self._told, self._request_id.encode())
+            % (heads.status_line(status), heads.block(fields), framing, self.told, self._request_id.encode())
         )
 
     def whole(self, status: int, fields: FieldBlock, content: bytes) -> None:
@@ -96,7 +96,7 @@ class HttpReply:
                 heads.status_line(status),
                 heads.block(fields),
                 len(content),
-                self._told,
+                self.told,
                 self._request_id.encode(),
                 content,
             )

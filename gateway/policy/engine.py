@@ -285,6 +285,6 @@ def _granted(decision: Decision, principal: Principal, model: ModelRef) -> Grant
 def _sentence(model: ModelRef) -> str:
     version = f" version {model.version}" if model.version and VERSION.fullmatch(model.version) else ""
     return (
-        f"You are not allowed to {WORDS[model.operation]} model '{model.name}'{version}; "
+        f"You are not allowed to {WORDS[model.operation]} model '{model.asked or model.name}'{version}; "
         f"ask an administrator of this gateway for a group that may (operation '{model.operation.value}')."
     )

@@ -13,17 +13,29 @@ from gateway.call import ModelRef, Operation
 from gateway.errors import BadRequest, UnknownModel
 from gateway.pools.backends import Pool
 from gateway.resolve.likeness import ROLES, Names, likenesses
-from gateway.settings import Model
+from gateway.settings import Alias, Model
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A model of a pool. `sent` is its name as the backend knows it; `needs` asks for it, by operation."""
+    """A model of a pool. `sent` is its name as the backend knows it; `needs` asks for it, by operation.
+
+    `fallback`: the names of those that may stand in for it, best first.
+    """
 
     pool: Pool
     name: str
     sent: str
     needs: Mapping[Operation, tuple[ModelRef, ...]] = field(repr=False)
+    fallback: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A name that several models share: each with its weight, and what may be asked of any of them, by operation."""
+
+    name: str
+    models: tuple[tuple[Served, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +45,7 @@ class Face:
     prefix: str
     pools: tuple[Pool, ...]
     names: Mapping[str, Mapping[str, Served]] = field(repr=False)
+    shared: Mapping[str, Mapping[str, Shared]] = field(repr=False)
     speakers: Mapping[str, tuple[Pool, ...]] = field(repr=False)
 
     def named(self, protocol: str, name: str) -> Served:
@@ -48,7 +61,7 @@ class Face:
             for role in ROLES:
                 if name.endswith(role):
                     served = self.named(protocol, name.removesuffix(role))
-                    return replace(served, sent=served.sent + role)
+                    return replace(served, sent=served.sent + role, fallback=())  # others may not know the role
         return self.named(protocol, name)
 
     def default(self, pools: Sequence[Pool]) -> Served:
@@ -61,10 +74,11 @@ class Face:
 class Catalogue:
     """All that is served. Raises `ValueError` for a name that means two models of one protocol, or could be made to."""
 
-    __slots__ = ("_pools", "faces")
+    __slots__ = ("_aliases", "_pools", "faces")
 
-    def __init__(self, pools: Iterable[Pool]) -> None:
+    def __init__(self, pools: Iterable[Pool], aliases: Iterable[Alias] = ()) -> None:
         self._pools = tuple(pools)
+        self._aliases = tuple(aliases)
         for pool in self._pools:
             _require_unlike(pool)
         prefixes = {"": None} | {pool.settings.prefix: None for pool in self._pools}
@@ -84,6 +98,12 @@ class Catalogue:
             for model in pool.settings.models:
                 yield pool, model
 
+    def shared(self, face: Face) -> Iterator[Shared]:
+        """The shared names to be seen at a face: those under its prefix, and all of them where there is none."""
+        for each in (face,) if face.prefix else self.faces:
+            for named in each.shared.values():
+                yield from named.values()
+
     def _face(self, prefix: str) -> Face:
         pools = tuple(pool for pool in self._pools if pool.settings.prefix == prefix)
         names: dict[str, dict[str, Served]] = {}
@@ -92,7 +112,8 @@ class Catalogue:
             for protocol in pool.settings.protocols:
                 speakers[protocol] = (*speakers.get(protocol, ()), pool)
                 _enter(names.setdefault(protocol, {}), pool, protocol)
-        return Face(prefix, pools, names, speakers)
+        shared = {protocol: _share(named, self._aliases) for protocol, named in names.items()}
+        return Face(prefix, pools, names, shared, speakers)
 
 
 def _require_unlike(pool: Pool) -> None:
@@ -114,4 +135,17 @@ def _enter(names: dict[str, Served], pool: Pool, protocol: str) -> None:
 
 def _served(pool: Pool, model: Model) -> Served:
     needs = {operation: (ModelRef(model.name, operation),) for operation in Operation}
-    return Served(pool, model.name, model.backend_name or model.name, needs)
+    return Served(pool, model.name, model.backend_name or model.name, needs, model.fallback)
+
+
+def _share(names: Mapping[str, Served], aliases: Iterable[Alias]) -> dict[str, Shared]:
+    """The aliases whose models are all among these."""
+    found = {}
+    for alias in aliases:
+        models = [(names.get(target.model), target) for target in alias.targets]
+        sharing = [(model, target.weight) for model, target in models if model is not None and target.weight]
+        if sharing and all(model is not None and model.name == target.model for model, target in models):
+            if alias.name in names:
+                raise ValueError(f"alias {alias.name!r}: this name already means a model")
+            found[alias.name] = Shared(alias.name, tuple(sharing))
+    return found

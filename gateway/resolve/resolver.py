@@ -6,7 +6,7 @@ Must not know: how a body or a name is read (`sources`), what rules of the polic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NoReturn
@@ -17,10 +17,12 @@ from gateway.errors import NotFound, UnknownModel
 from gateway.exchange import Body
 from gateway.pools.backends import Pool
 from gateway.resolve import pages, paths
+from gateway.resolve.jsonsource import from_json
 from gateway.resolve.models import Catalogue, Face
-from gateway.resolve.rules import ANY, Default, Found, Row, Table, first, shipped
-from gateway.resolve.sources import READERS, Ask, asked
-from gateway.seams import OwnAnswer, OwnPage, Resolved
+from gateway.resolve.rules import ANY, Default, Found, Row, Source, Table, first, shipped
+from gateway.resolve.sources import Ask, asked, from_form, from_path, from_pool
+from gateway.seams import Choice, OwnAnswer, OwnPage, Resolved
+from gateway.settings import Alias
 
 May = Callable[[Principal, ModelRef, int], bool]
 
@@ -37,7 +39,17 @@ _ALWAYS = frozenset({_MODELS, _MODEL})
 _READABLE = frozenset({"", "model", "voice"})
 
 
-_Reading = tuple[Ask, Callable[[Ask, Body], Coroutine[Any, Any, Resolved]]]
+_Reader = Callable[[Ask, Body], Coroutine[Any, Any, Resolved | Choice]]
+_Reading = tuple[Ask, _Reader]
+
+# How to read each source; those that are not here (`ledger`, `frame`) are closed.
+_READERS: Mapping[Source, _Reader] = {
+    Source.JSON: from_json,
+    Source.FORM: from_form,
+    Source.PATH: from_path,
+    Source.POOL: from_pool,
+    Source.NONE: from_pool,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +71,9 @@ class HttpResolver:
     """Implements `seams.Resolver` for one generation of the configuration.
 
     `may`: whether a caller is granted this under the rules that hold. `max_body`: bytes, for pools that set none.
-    `ready`: is the gateway?
-    `rows`: the rule table, None for the shipped one. Raises `ValueError` for pools that give one name to two models,
-    and for a table that leaves out a page of the gateway.
+    `ready`: is the gateway? `rows`: the rule table, None for the shipped one. `aliases`: names that models share.
+    Raises `ValueError` for pools that give one name to two models, and for a table that leaves out a page of the
+    gateway.
     """
 
     def __init__(
@@ -71,8 +83,9 @@ class HttpResolver:
         max_body: int,
         ready: Callable[[], bool],
         rows: Sequence[Row] | None = None,
+        aliases: Sequence[Alias] = (),
     ) -> None:
-        self._catalogue = Catalogue(pools)
+        self._catalogue = Catalogue(pools, aliases)
         self._may = may
         self._max_body = max_body
         self._ready = ready
@@ -90,7 +103,7 @@ class HttpResolver:
         probe = self._open.get((call.method, call.path))
         return probe() if probe is not None else None
 
-    def resolve(self, call: Call, body: Body) -> Coroutine[Any, Any, Resolved | OwnPage]:
+    def resolve(self, call: Call, body: Body) -> Coroutine[Any, Any, Resolved | Choice | OwnPage]:
         """What is asked for. Raises what `seams.Resolver` lists; a body is read only where the path is open."""
         reading: _Reading | OwnPageHere | None = call.derived.get(self)
         if reading is None:
@@ -109,7 +122,7 @@ class HttpResolver:
         row = found.row
         if row.pattern.pattern in _PAGES:
             return OwnPageHere(self._page(row.pattern.pattern, face, path))
-        reader = READERS.get(row.source)
+        reader = _READERS.get(row.source)
         if reader is None or row.field not in _READABLE or row.default is Default.PROBE:
             _closed("nothing reads where this route names its model")
         pools = self._candidates(face, row, path)
@@ -149,13 +162,17 @@ class HttpResolver:
         return lambda: pages.health(dialect, "ready", good=ready())
 
     def _granted(self, face: Face, principal: Principal, holding: int, operation: Operation) -> dict[str, None]:
-        """Names and aliases to be seen by a caller, each once, as configured."""
-        return {
+        """Names and aliases to be seen by a caller, each once, as configured; a shared one for any of its models."""
+        names: dict[str, None] = {
             name: None
             for _, model in self._catalogue.models(face)
             if self._may(principal, ModelRef(model.name, operation), holding)
             for name in (model.name, *model.aliases)
         }
+        for shared in self._catalogue.shared(face):
+            if any(self._may(principal, ModelRef(model.name, operation), holding) for model, _ in shared.models):
+                names[shared.name] = None
+        return names
 
     def _page(self, pattern: str, face: Face, path: str) -> OwnPage:
         """One of `_PAGES`. No table of methods: that and the resolver would hold each other after a reload."""

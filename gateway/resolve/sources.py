@@ -1,16 +1,15 @@
-"""Where the model of a matched request stands: one reader for each model source of the rule table.
+"""Where the model of a matched request stands: a reader for each model source of the rule table but JSON bodies.
 
 Each gives exactly what may go to a backend, built from what it checked.
-Knows: JSON and form bodies, names in paths, a pool's only model, which other places could name a model.
+Knows: form bodies, names in paths, a pool's only model, which other places could name a model.
 Must not know: how a row was found, who asks, what the gateway answers itself.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from gateway.call import Call, ModelRef, Operation
 from gateway.errors import AmbiguousModel, BadRequest, NotFound, TooLarge, UnknownModel
@@ -20,6 +19,7 @@ from gateway.resolve import formbody, jsonbody, paths
 from gateway.resolve.interfaces import interface
 from gateway.resolve.media import Media, require_form, require_json, require_once
 from gateway.resolve.models import Face, Served
+from gateway.resolve.plans import Plan, Split
 from gateway.resolve.rules import Default, Found, Row, Source
 from gateway.seams import Interface, Resolved, UsageKind
 from gateway.terms import ENGINE_FIELDS
@@ -74,17 +74,7 @@ class Ask:
     media: Media | None
     bodiless: bool
     interface: Interface
-    plans: dict[tuple[str | None, bool], Plan] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Where a JSON call for one model goes; there are as many as there are configured names, streamed or not."""
-
-    sent: str
-    needs: tuple[ModelRef, ...]
-    pool: Pool
-    limit: int
+    plans: dict[tuple[str | None, bool], Plan | Split] = field(default_factory=dict)
 
 
 def asked(call: Call, face: Face, path: str, found: Found, pools: tuple[Pool, ...], largest: int) -> Ask:
@@ -110,32 +100,6 @@ def limit(pool: Pool, largest: int) -> int:
     return largest if pool.settings.max_body is None else pool.settings.max_body
 
 
-async def from_json(ask: Ask, body: Body) -> Resolved:
-    """The model is a member of a JSON body; absent, it is the only one there is, and is written in."""
-    content = body.now
-    if content is None or len(content) > ask.most:
-        content = await body.whole(ask.most)
-    peeked = jsonbody.peek(content)
-    plan = ask.plans.get((peeked.model, peeked.stream))
-    if plan is None:
-        plan = ask.plans[(peeked.model, peeked.stream)] = _plan(ask, peeked)
-    sent = plan.sent
-    _refuse_other_cases(peeked.fields)
-    _refuse_others(peeked.fields, sent)
-    payload = content if peeked.model == sent else jsonbody.rewrite(content, sent)
-    if len(payload) > plan.limit:
-        raise TooLarge
-    return Resolved(plan.needs, plan.pool, ask.target, payload, plan.limit, ask.usage, peeked.fields, ask.interface)
-
-
-def _plan(ask: Ask, peeked: jsonbody.Peeked) -> Plan:
-    served = _served(ask, peeked.model, peeked.fields)
-    operation = Operation.STREAM if ask.row.starred and peeked.stream else _operation(ask.row)
-    if ask.query is not None:
-        paths.agree(ask.query, frozenset({served.sent}))
-    return Plan(served.sent, _needs(ask.row, served, operation), served.pool, limit(served.pool, ask.largest))
-
-
 async def from_form(ask: Ask, body: Body) -> Resolved:
     """The model is a field of a form, or what stands before the first dot of a voice."""
     if ask.media is None:
@@ -149,12 +113,12 @@ async def from_form(ask: Ask, body: Body) -> Resolved:
     if asked == "":
         raise BadRequest(f"'{name}' names no model.", param=name)
     streamed = _streamed(form.values) and ask.row.starred
-    served = _served(ask, asked, form.values)
+    served = served_by(ask, asked, form.values)
     _require_one_name(ask, form.values, served.sent)
     payload = content
     if asked != served.sent and not (voiced and asked is None):  # a voice cannot be made up; its server has one model
         payload = form.rewritten(name, served.sent + dot + rest)
-    return _with_body(ask, served, Operation.STREAM if streamed else _operation(ask.row), payload)
+    return _with_body(ask, served, Operation.STREAM if streamed else operation_of(ask.row), payload)
 
 
 def _streamed(values: Mapping[str, str]) -> bool:
@@ -179,7 +143,7 @@ async def from_path(ask: Ask, body: Body) -> Resolved:
         raise
     _require_one_name(ask, {}, served.sent)
     path = ask.path if name == served.sent else _renamed(ask, match, served)
-    needs = _needs(ask.row, served, _operation(row), version)
+    needs = needs_of(ask.row, served, operation_of(row), version)
     return _unread(ask, served.pool, needs, path, body)
 
 
@@ -192,22 +156,12 @@ async def from_pool(ask: Ask, body: Body) -> Resolved:
     pool = ask.pools[0]
     if not pool.settings.models:
         raise NotFound(detail=f"pool {pool.name} has no models")
-    operation, explicit = _operation(ask.row), _explicit(ask.row)
+    operation, explicit = operation_of(ask.row), _explicit(ask.row)
     models = pool.settings.models
     sent = frozenset(model.backend_name or model.name for model in models)
     paths.agree(ask.query, sent if len(sent) == 1 else frozenset())
     needs = tuple(ModelRef(model.name, operation, explicit=explicit) for model in models)
     return _unread(ask, pool, needs, ask.path, body)
-
-
-#: How to read each source; those that are not here (`ledger`, `frame`) are closed.
-READERS: Mapping[Source, Callable[[Ask, Body], Coroutine[Any, Any, Resolved]]] = {
-    Source.JSON: from_json,
-    Source.FORM: from_form,
-    Source.PATH: from_path,
-    Source.POOL: from_pool,
-    Source.NONE: from_pool,
-}
 
 
 def _renamed(ask: Ask, match: re.Match[str], served: Served) -> str:
@@ -221,7 +175,7 @@ def _renamed(ask: Ask, match: re.Match[str], served: Served) -> str:
     return path
 
 
-def _served(ask: Ask, name: str | None, given: Mapping[str, object]) -> Served:
+def served_by(ask: Ask, name: str | None, given: Mapping[str, object]) -> Served:
     """The model that is asked for. Raises for one that is unknown what would be raised for one that is known, first.
 
     Else a caller could find out which models are kept from it (`hide_models`).
@@ -240,8 +194,8 @@ def _require_one_name(ask: Ask, given: Mapping[str, object], name: str) -> None:
     """Nothing else that is said names another model than this, or something that is kept for somebody."""
     if ask.query is not None:
         paths.agree(ask.query, frozenset({name}))
-    _refuse_other_cases(given)
-    _refuse_others(given, name)
+    refuse_other_cases(given)
+    refuse_others(given, name)
 
 
 def _named(ask: Ask, name: str) -> Served:
@@ -269,30 +223,30 @@ def _protocol(ask: Ask, name: str) -> str:
     return spoken[0] if spoken else ask.row.set
 
 
-def _operation(row: Row) -> Operation:
+def operation_of(row: Row) -> Operation:
     # What no rule describes may do anything, so it needs the strongest grant there is.
     return row.operation or Operation.ADMIN
 
 
 def _explicit(row: Row) -> bool:
-    return row.default is Default.OPS or _operation(row) is Operation.ADMIN
+    return row.default is Default.OPS or operation_of(row) is Operation.ADMIN
 
 
-def _needs(row: Row, served: Served, operation: Operation, version: str | None = None) -> tuple[ModelRef, ...]:
+def needs_of(row: Row, served: Served, operation: Operation, version: str | None = None) -> tuple[ModelRef, ...]:
     explicit = _explicit(row)
     if version is None and not explicit:
         return served.needs[operation]
     return (ModelRef(served.name, operation, version, explicit),)
 
 
-def _refuse_other_cases(given: Iterable[str]) -> None:
+def refuse_other_cases(given: Iterable[str]) -> None:
     """Refuse a member that is one of `_DECIDING` but for the case of its letters."""
     for name in given:
         if not (name.islower() and name.isascii()) and (plain := name.casefold()) in _DECIDING:
             raise BadRequest(f"Write '{plain}' in lower case.", param=plain)
 
 
-def _refuse_others(given: Mapping[str, object], sent: str) -> None:
+def refuse_others(given: Mapping[str, object], sent: str) -> None:
     """Refuse what names a model besides `model`, unless it is the same, and ids of what is kept for somebody."""
     if _WATCHED.isdisjoint(given):
         return
@@ -310,7 +264,7 @@ def _with_body(ask: Ask, served: Served, operation: Operation, payload: bytes) -
     most = limit(served.pool, ask.largest)
     if len(payload) > most:
         raise TooLarge
-    needs = _needs(ask.row, served, operation)
+    needs = needs_of(ask.row, served, operation)
     return Resolved(needs, served.pool, ask.target, payload, most, ask.usage, None, ask.interface)
 
 

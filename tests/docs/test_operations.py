@@ -53,6 +53,7 @@ def filled() -> Sources:
         tallies.authentications,
         tallies.authorizations,
         tallies.retries,
+        tallies.fallbacks,
         tallies.unsolicited,
         tallies.shadow_decisions,
     ):

@@ -72,16 +72,22 @@ class Recorder:
     story: list[str] = field(default_factory=list)
     started: bool = False
     decision_id: bytes = b""
+    told: bytes = b""
 
     def tell(self, name: bytes, value: bytes) -> None:
         if name == b"X-Decision-Id":
             self.decision_id = value
-            return
-        self.story.append(f"tell {name.decode()}: {value.decode()}")
+        self.told += b"%b: %b\r\n" % (name, value)
+
+    @property
+    def seen(self) -> str:
+        """What was told, but for the name of the decision, which every answer has."""
+        lines = self.told.decode().split("\r\n")
+        return "".join(f" {line}" for line in lines if line and not line.startswith("X-Decision-Id"))
 
     def start(self, status: int, fields: FieldBlock, length: int | None) -> None:
         self.started = True
-        self.story.append(f"start {status}")
+        self.story.append(f"start {status}{self.seen}")
 
     def send(self, piece: bytes) -> None:
         self.story.append(f"send {piece.decode()}")

@@ -17,7 +17,7 @@ from gateway.errors import Refusal, TooLarge
 from gateway.exchange import Flow, Sink
 from gateway.pools.backends import Pool, build_pools
 from gateway.resolve.resolver import HttpResolver
-from gateway.seams import OwnAnswer, Resolved
+from gateway.seams import Choice, OwnAnswer, Resolved
 from gateway.settings import Model
 
 ALICE = Principal("alice", "https://idp.test", "corp")
@@ -113,7 +113,7 @@ def asked(who: HttpResolver, what: Call, body: bytes | Sent = b"") -> Resolved:
 def page(who: HttpResolver, path: str, method: str = "GET") -> OwnAnswer:
     """The gateway's own answer to Alice."""
     found = asyncio.run(who.resolve(call(path, method), Sent()))
-    assert not isinstance(found, Resolved)
+    assert not isinstance(found, Resolved | Choice)
     return found.answer(ALICE, HOLDING)
 
 

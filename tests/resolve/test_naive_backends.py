@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gateway.call import Fields, Operation
 from gateway.errors import Refusal
-from gateway.seams import OwnPage, Resolved
+from gateway.seams import Choice, OwnPage, Resolved
 from tests.resolve.asking import JSON, SITE, Sent, call, resolver
 
 RESOLVER = resolver()
@@ -124,7 +124,7 @@ def test_every_backend_runs_the_model_that_has_to_be_granted(
 ) -> None:
     what = call(path.replace("{}", name), method, query, fields)
     try:
-        found: Resolved | OwnPage = asyncio.run(RESOLVER.resolve(what, Sent(written(pairs))))
+        found: Resolved | Choice | OwnPage = asyncio.run(RESOLVER.resolve(what, Sent(written(pairs))))
     except Refusal as refusal:
         if refusal.status not in {400, 404, 415}:
             raise

@@ -1,0 +1,144 @@
+"""Calls whose model is a member of a JSON body: what goes to the backend, and to which others it may go instead.
+
+Knows: JSON bodies, plans. Must not know: how a row was found, who asks, what the gateway answers itself.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.call import ModelRef, Operation, Principal
+from gateway.errors import TooLarge
+from gateway.exchange import Body
+from gateway.resolve import jsonbody, paths
+from gateway.resolve.models import Served
+from gateway.resolve.plans import Plan, Split
+from gateway.resolve.rules import Default
+from gateway.resolve.sources import (
+    Ask,
+    limit,
+    needs_of,
+    operation_of,
+    refuse_other_cases,
+    refuse_others,
+    served_by,
+)
+from gateway.seams import Choice, Resolved
+
+
+async def from_json(ask: Ask, body: Body) -> Resolved | Choice:
+    """The model is a member of a JSON body; absent, it is the only one there is, and is written in."""
+    content = body.now
+    if content is None or len(content) > ask.most:
+        content = await body.whole(ask.most)
+    peeked = jsonbody.peek(content)
+    plan = ask.plans.get((peeked.model, peeked.stream))
+    if plan is None:
+        plan = ask.plans[(peeked.model, peeked.stream)] = _plan(ask, peeked)
+    refuse_other_cases(peeked.fields)
+    if isinstance(plan, Split):
+        refuse_others(peeked.fields, plan.name)
+        return Choice(_Shared(plan, _Read(ask, content, peeked)).ranked)
+    return _resolved(ask, content, peeked, plan)
+
+
+def _resolved(ask: Ask, content: bytes, peeked: jsonbody.Peeked, plan: Plan) -> Resolved:
+    sent = plan.sent
+    refuse_others(peeked.fields, sent)
+    payload = content if peeked.model == sent else jsonbody.rewrite(content, sent)
+    if len(payload) > plan.limit:
+        raise TooLarge
+    others = Choice(_StandIns(plan, _Read(ask, content, peeked)).ranked) if plan.others else None
+    return Resolved(
+        plan.needs, plan.pool, ask.target, payload, plan.limit, ask.usage, peeked.fields, ask.interface, others
+    )
+
+
+class _Read:
+    """A request whose body was read."""
+
+    __slots__ = ("ask", "content", "peeked")
+
+    def __init__(self, ask: Ask, content: bytes, peeked: jsonbody.Peeked) -> None:
+        self.ask: Final = ask
+        self.content: Final = content
+        self.peeked: Final = peeked
+
+
+class _Way:
+    """Implements `seams.Way`: a request that was read, as a call for one model."""
+
+    __slots__ = ("_plan", "_read", "needs")
+
+    def __init__(self, plan: Plan, read: _Read) -> None:
+        self._plan = plan
+        self._read = read
+        self.needs: Final = plan.needs
+
+    def resolved(self) -> Resolved:
+        """The call. Raises `AmbiguousModel` where the request names another model as well, `TooLarge`."""
+        read, plan = self._read, self._plan
+        if read.ask.query is not None:
+            paths.agree(read.ask.query, frozenset({plan.sent}))
+        return _resolved(read.ask, read.content, read.peeked, plan)
+
+
+class _StandIns:
+    """The models that may serve the call of a plan in place of its own."""
+
+    __slots__ = ("_plan", "_read")
+
+    def __init__(self, plan: Plan, read: _Read) -> None:
+        self._plan = plan
+        self._read = read
+
+    def ranked(self, _principal: Principal) -> list[_Way]:
+        """As they are configured."""
+        return [_Way(plan, self._read) for plan in self._plan.others]
+
+
+class _Shared:
+    """The models that share a name."""
+
+    __slots__ = ("_read", "_split")
+
+    def __init__(self, split: Split, read: _Read) -> None:
+        self._split = split
+        self._read = read
+
+    def ranked(self, principal: Principal) -> list[_Way]:
+        """As this caller takes them."""
+        return [_Way(plan, self._read) for plan in self._split.ranked(principal)]
+
+
+def _plan(ask: Ask, peeked: jsonbody.Peeked) -> Plan | Split:
+    operation = Operation.STREAM if ask.row.starred and peeked.stream else operation_of(ask.row)
+    name, open_to_all = peeked.model, ask.row.default is Default.GRANT
+    shared = ask.face.shared[ask.row.set].get(name) if name is not None and open_to_all else None
+    if shared is not None:
+        if ask.query is not None:
+            paths.agree(ask.query, frozenset({shared.name}))
+        plans = [
+            (_instead(ask, model, operation, shared.name, _others(ask, model, operation, shared.name)), weight)
+            for model, weight in shared.models
+        ]
+        return Split(shared.name, tuple(plans))
+    served = served_by(ask, name, peeked.fields)
+    if ask.query is not None:
+        paths.agree(ask.query, frozenset({served.sent}))
+    others = _others(ask, served, operation, served.name) if open_to_all else ()
+    needs = needs_of(ask.row, served, operation)
+    return Plan(served.sent, needs, served.pool, limit(served.pool, ask.largest), others)
+
+
+def _others(ask: Ask, served: Served, operation: Operation, asked: str) -> tuple[Plan, ...]:
+    """Only the model's own list: what stands in for one that stands in is not asked."""
+    names = ask.face.names[ask.row.set]
+    models = [names[name] for name in served.fallback if name in names and names[name].name == name]
+    return tuple(_instead(ask, model, operation, asked, ()) for model in models)
+
+
+def _instead(ask: Ask, model: Served, operation: Operation, asked: str, others: tuple[Plan, ...]) -> Plan:
+    """A model that was not asked for by its own name."""
+    needs = (ModelRef(model.name, operation, asked=asked),)
+    return Plan(model.sent, needs, model.pool, limit(model.pool, ask.largest), others)
