@@ -15,6 +15,7 @@ from typing import Final
 from gateway.generation import Source
 from gateway.policy.fitting import fitting
 from gateway.policy.lint import Finding, lint
+from gateway.policy.rules import Rule
 from gateway.policy.surroundings import surroundings
 from gateway.settings import Settings
 
@@ -25,10 +26,10 @@ LEFT_TO_LINT: Final = frozenset({"redundant", "misspelt_name", "unopened_model"}
 def advice(source: Source) -> Iterator[str]:
     """One line for each; blocks on files and the policy folder."""
     settings = source.settings
-    yield from _unfitting(source)
+    yield from _unfitting(source, source.rules)
     yield from _unread(settings.policies.enforce)
     if source.candidate is not None and settings.policies.shadow is not None and not source.candidate.mistakes:
-        yield from _unmatched(source.candidate.written.rules, names)
+        yield from _unfitting(source, source.candidate.written.rules)
         yield from _unread(settings.policies.shadow)
     yield from _unused(settings)
     yield from _not_kept(settings.policies.history)
@@ -84,9 +85,9 @@ def thorough(source: Source) -> Iterator[str]:
     yield from _told(lint(source.rules))
 
 
-def _unfitting(source: Source) -> Iterator[str]:
+def _unfitting(source: Source, rules: Iterable[Rule]) -> Iterator[str]:
     groups = frozenset[str]().union(*(key.groups for key in source.listed.keys))
-    yield from _told(fitting(source.rules, surroundings(source.settings, groups)))
+    yield from _told(fitting(tuple(rules), surroundings(source.settings, groups)))
 
 
 def _told(found: Iterable[Finding]) -> Iterator[str]:
