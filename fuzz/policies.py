@@ -6,6 +6,7 @@ An input is the text of one file.
 from __future__ import annotations
 
 import re
+from ipaddress import ip_network
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,14 +17,23 @@ from fuzz.material import Untold
 from gateway.call import ModelRef, Operation, Principal
 from gateway.config import yamlfile
 from gateway.config.mistakes import MOST, Mistakes
+from gateway.policy.conditions import DAY, DAYS
 from gateway.policy.engine import Policy
 from gateway.policy.files import load
 from gateway.policy.rules import DEFAULT_OPERATIONS, Rule
-from tests.policy.reference import answer, verdict
+from tests.policy.reference import Where, answer, verdict
 
 #: What is asked of every policy that was taken, besides what its own rules name.
 MODELS = ("m", "meta/llama", "a/b/c")
 VERSIONS = (None, "", "1", "01")
+AT = 1_796_126_400.0  # a Tuesday, noon in UTC
+
+KINDS = ("users", "groups", "clients", "issuers", "scopes", "not_groups")
+LIMITS = ("max_tokens", "n", "best_of", "logprobs", "prompts", "images", "tools")
+KEYS = {
+    *("id", "description", "effect", "subjects", "models", "operations", "versions"),
+    *("when", "from", "limits", "engine_fields"),
+}
 STRANGER = Principal("nobody\n", "https://elsewhere.test", "elsewhere\n")
 
 #: What we take and the reader written in Python does not: its words, what stands in the text, why it does no harm.
@@ -111,13 +121,37 @@ def _check_rule(rule: Rule, entry: dict[str, Any]) -> None:
     subjects = entry["subjects"]
     assert (rule.id, rule.effect.value) == (entry["id"], entry["effect"])
     assert rule.models == tuple(entry["models"])
-    for kind in ("users", "groups", "clients", "issuers"):
+    for kind in KINDS:
         assert getattr(rule, kind) == frozenset(subjects.get(kind, ())), kind
     written = frozenset(entry.get("operations", ()))
     assert rule.explicit_operations == written
     assert rule.operations == (written or DEFAULT_OPERATIONS)
     assert rule.versions == frozenset(entry.get("versions", ()))
-    assert set(entry) <= {"id", "description", "effect", "subjects", "models", "operations", "versions"}
+    _check_conditions(rule, entry)
+    limits = entry.get("limits", {})
+    for name in LIMITS:
+        assert getattr(rule.terms, name) == (int(limits[name]) if name in limits else None), name
+    assert rule.terms.engine_fields == frozenset(entry.get("engine_fields", ()))
+    assert rule.terms.clamp is (limits.get("on_excess") == "clamp")
+    assert set(limits) <= {*LIMITS, "input", "remote_media", "on_excess"}
+    assert set(subjects) <= set(KINDS)
+    assert set(entry) <= KEYS
+
+
+def _check_conditions(rule: Rule, entry: dict[str, Any]) -> None:
+    """When and from where the rule holds is what stands there."""
+    assert [ip_network(text) for text in entry.get("from", ())] == list(rule.networks)
+    when = entry.get("when")
+    if when is None:
+        assert rule.window is None
+        return
+    assert rule.window is not None
+    assert rule.window.zone == when["timezone"]
+    assert {DAYS[day] for day in rule.window.days} == set(when.get("days", DAYS))
+    begin, _, end = when.get("hours", "00:00-00:00").partition("-")
+    for minute, text in ((rule.window.begin, begin), (rule.window.end, end)):
+        assert f"{minute % DAY // 60:02}:{minute % 60:02}" == text
+    assert set(when) <= {"timezone", "days", "hours"}
 
 
 def _check_decisions(rules: tuple[Rule, ...]) -> None:
@@ -133,17 +167,26 @@ def _check_decisions(rules: tuple[Rule, ...]) -> None:
                 next(iter(sorted(rule.issuers)), "corp"),
                 frozenset(sorted(rule.groups)[:2]),
                 client=next(iter(sorted(rule.clients)), None),
+                scopes=frozenset(sorted(rule.scopes)[:1]),
             ),
         ]
-        for caller in callers:
-            for model in (*MODELS, named):
-                for operation in (Operation.INFER, Operation.HEALTH, Operation.ADMIN):
-                    for version in VERSIONS:
-                        _check_decision(policy, rules, caller, ModelRef(model, operation, version))
+        asked = (
+            ModelRef(model, operation, version)
+            for model in (*MODELS, named)
+            for operation in (Operation.INFER, Operation.HEALTH, Operation.ADMIN)
+            for version in VERSIONS
+        )
+        inside = str(rule.networks[0][-1]) if rule.networks else "192.0.2.1"
+        for model in asked:
+            for caller in callers:
+                for where in (None, (AT, inside), (AT, None)):
+                    _check_decision(policy, rules, caller, model, where)
 
 
-def _check_decision(policy: Policy, rules: tuple[Rule, ...], caller: Principal, model: ModelRef) -> None:
-    said = verdict(rules, caller, model)
-    assert answer(policy, caller, model) in ANSWERS[said], (said, caller, model)
+def _check_decision(
+    policy: Policy, rules: tuple[Rule, ...], caller: Principal, model: ModelRef, where: Where | None
+) -> None:
+    said = verdict(rules, caller, model, where)
+    assert answer(policy, caller, model, where) in ANSWERS[said], (said, caller, model, where)
     if caller is STRANGER:
         assert said != "allowed"
