@@ -30,6 +30,7 @@ from gateway.config.typed import settings_of  # noqa: E402
 from gateway.config.units import Written, text_like  # noqa: E402
 from gateway.config.values import NETWORK_FORM  # noqa: E402
 from gateway.policy import checks  # noqa: E402
+from gateway.policy.cases import CaseFile  # noqa: E402
 from gateway.policy.files import PolicyFile  # noqa: E402
 from gateway.policy.rules import VERSION  # noqa: E402
 from gateway.terms import ENGINE_FIELDS  # noqa: E402
@@ -228,13 +229,20 @@ def _policies() -> Form:
 def _explained() -> Iterator[tuple[Way, Schema]]:
     """What docs/policies.md says of the keys of a rule."""
     page = (ROOT / "docs" / "policies.md").read_text()
+    said: set[str] = set()
     for key, meaning in re.findall(r"^\| `(\w+)` \| (?:yes|) ?\| (.+) \|$", page, re.MULTILINE):
-        yield ("rules", "*", key), {"description": _words(meaning)}
+        if key not in said:  # a later table is about something else
+            yield ("rules", "*", key), {"description": _words(meaning)}
+        said.add(key)
+
+
+def _cases() -> Form:
+    return Form("Cases that policies of nim-gateway have to pass", CaseFile, instead={("version",): {"const": 1}})
 
 
 def texts() -> dict[str, str]:
     """Each schema as the text of its file."""
-    made = {"gateway.schema.json": _configuration(), "policies.schema.json": _policies()}
+    made = {"gateway.schema.json": _configuration(), "policies.schema.json": _policies(), "cases.schema.json": _cases()}
     return {name: json.dumps(form.schema(), indent=2, ensure_ascii=False) + "\n" for name, form in made.items()}
 
 

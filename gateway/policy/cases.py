@@ -16,7 +16,7 @@ from gateway.call import ModelRef, Operation, Principal
 from gateway.config import typed, yamlfile
 from gateway.config.mistakes import Mistake, Mistakes
 from gateway.config.part import Part
-from gateway.config.units import Written
+from gateway.config.units import Written, text_like
 from gateway.config.values import Label, Text
 from gateway.policy.checks import EMPTY
 from gateway.policy.conditions import address_of
@@ -73,8 +73,13 @@ class Entry:
     expect: Literal["allow", "deny"]
     operation: Operation = Operation.INFER
     version: Label | None = None
-    at: Annotated[float, Written(instant)] | None = None
-    peer: Annotated[Annotated[str, Written(address)] | None, typed.called("from")] = None
+    at: Annotated[float, Written(instant, text_like(INSTANT.pattern, "a time such as 2026-01-31T12:00:00Z"))] | None = (
+        None
+    )
+    peer: Annotated[
+        Annotated[str, Written(address, text_like(r"[0-9A-Fa-f:.]+(?:%.+)?", "an address"))] | None,
+        typed.called("from"),
+    ] = None
     rule: Label | None = None
 
 

@@ -34,7 +34,7 @@ from tests.policy.written import written
 
 ROOT = Path(__file__).parents[2]
 SCHEMAS = ROOT / "config" / "schema"
-EXAMPLES = [ROOT / "config" / "gateway.yaml", *sorted((ROOT / "config" / "policies").glob("*.yaml"))]
+EXAMPLES = [ROOT / "config" / "gateway.yaml", *sorted((ROOT / "config" / "policies").rglob("*.yaml"))]
 BLOCKS = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "policies.md").read_text(), re.DOTALL)
 CONFIGURATION = Draft202012Validator(json.loads((SCHEMAS / "gateway.schema.json").read_text()))
 POLICIES = Draft202012Validator(json.loads((SCHEMAS / "policies.schema.json").read_text()))
@@ -126,13 +126,14 @@ def test_a_schema_is_one_that_editors_read(schema: Any) -> None:
     assert [pattern for pattern in patterns if re.search(r'\(\?P|\\\\[AZz"-]', pattern)] == []
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_an_example_names_its_schema_and_is_taken_by_it(path: Path) -> None:
     first = path.read_text().splitlines()[0]
     named = re.fullmatch(r"# yaml-language-server: \$schema=(\S+)", first)
     assert named is not None
     schema = json.loads((path.parent / named[1]).read_text())
-    assert [error.message for error in Draft202012Validator(schema).iter_errors(yaml.safe_load(path.read_text()))] == []
+    data = read(path.read_bytes(), path.name).data
+    assert [error.message for error in Draft202012Validator(schema).iter_errors(data)] == []
 
 
 @pytest.mark.parametrize("text", [GOOD, *BLOCKS])
