@@ -67,7 +67,7 @@ def _engine_fields(terms: Terms, wanted: Wanted) -> Iterator[Excess]:
     closed = ENGINE_FIELDS - terms.engine_fields
     if wanted.salted:
         closed |= {"cache_salt"}
-    for name in sorted(closed & wanted.fields.keys()):
+    for name in sorted(closed.intersection(wanted.fields)):
         yield Excess(name, _closed(name), Change(name, None))
     holders = [*wanted.nested()]
     if holders and not wanted.unrepeated:

@@ -50,7 +50,7 @@ class Met:
     def __init__(self, resolved: Resolved, reply: Recorder, outcome: Outcome) -> None:
         self.resolved = resolved
         self.payload = resolved.payload
-        self.told = reply.story
+        self.told = [f"tell {line}" for line in reply.told.decode().split("\r\n") if line]
         self.rule = outcome.terms_rule
         self.changed = outcome.changed
 
