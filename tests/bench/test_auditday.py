@@ -31,7 +31,7 @@ def test_a_command_that_is_slow_or_fails_is_a_miss() -> None:
     differ, failed = Run(("policy", "diff"), 3.0, 50.0, 1), Run(("policy", "explain"), 3.0, 50.0, 1)
     assert auditday.misses([fast, differ], COUNT) == []
     missed = auditday.misses([slow, failed], COUNT)
-    assert missed == ["audit verify took 99.0 s, not 32", "policy explain ended with 1"]
+    assert missed == ["audit verify took 99.0 s, not 35", "policy explain ended with 1"]
     page = auditday.written([slow], missed, COUNT, 2**30)
     assert "| `audit verify` | 99.0 | 10,101 | 50 |" in page
-    assert "- **missed**: audit verify took 99.0 s, not 32" in page
+    assert "- **missed**: audit verify took 99.0 s, not 35" in page

@@ -33,10 +33,10 @@ class Pipe:
     def __init__(self, path: Path) -> None:
         os.mkfifo(path)
         self.path = str(path)
-        self.text = b""
+        self.text = bytearray()
         self._end = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         self._told = threading.Event()
-        self._thread = threading.Thread(target=self._read)
+        self._thread = threading.Thread(target=self._read, daemon=True)
 
     def read(self) -> None:
         """Read from now on; until then from the end of patience on."""
@@ -64,12 +64,12 @@ class Pipe:
         """Everything, once the writer has closed."""
         self._told.set()
         self._thread.join()
-        return self.text
+        return bytes(self.text)
 
     def close(self) -> None:
         self._told.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(PATIENCE)  # the writer of a test that failed may never close
         with suppress(OSError):
             os.close(self._end)
 
