@@ -129,9 +129,8 @@ def test_a_browser_is_led_from_the_root_to_its_models_and_only_those_it_may_use(
     log_in(browser, gateway)
     assert browser.url == f"{gateway.url}/ui/"
     seen = browser.text
-    assert all(
-        word in seen for word in ("alice", "corp", "data-science", "llm-users", TINY, "addsub", "shared-by-some")
-    )
+    who, models = ("alice", "corp", "data-science", "llm-users"), (TINY, "addsub", "shared-by-some")
+    assert all(word in seen for word in who + models)
     assert "echo" not in seen
     assert browser.complaints() == []
 
