@@ -68,6 +68,25 @@ def load(path: Path, root: Path | None, *, environment: Mapping[str, str] | None
     return Loaded(_settings(written, base), files, frozenset(fill.files) | config_files.client_keys(file, base))
 
 
+def described(path: Path, root: Path | None, *, environment: Mapping[str, str] | None = None) -> settings.Settings:
+    """The settings in the file at `path`, whether or not the files, secrets and variables it names are there.
+
+    For looking at what is configured where nothing is to be run, so without `checks`; what could not be had is filled
+    with a word that is no secret. Blocks on files. Raises `Mistakes`.
+    """
+    base = Path.cwd() if root is None else root.absolute()
+    environment = os.environ if environment is None else environment  # noqa: TID251  this is the configuration
+    document = read_file(path)
+    fill = filled(document, environment, base)
+    document = replace(document, data=_spread(fill.data))
+    try:
+        return _settings(validate(document, shape.File), base)
+    except Mistakes as error:
+        # Where nothing could be filled in, that is what is wrong there; elsewhere it does not matter.
+        lacking = {(mistake.line, mistake.column): mistake for mistake in _mistakes(document, fill.findings)}
+        raise Mistakes(lacking.get((mistake.line, mistake.column), mistake) for mistake in error.mistakes) from None
+
+
 def named(path: Path, root: Path | None, *way: str) -> Path | None:
     """The path that the setting at `way` names, whatever is wrong elsewhere in the file; None where it is not there.
 
