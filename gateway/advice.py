@@ -1,32 +1,35 @@
 """What a configuration allows but its author hardly meant: said as a warning, refused by nobody.
 
-Knows: settings, rules, lists, modes of files, which names stand beside the policies. Must not know: how anything is
-built or logged.
+Knows: settings, lists, modes of files, which names stand beside the policies, what `policy lint` finds.
+Must not know: how anything is built or logged.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
-from difflib import get_close_matches
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 from gateway.generation import Source
-from gateway.globs import compile_glob
-from gateway.policy.rules import Effect, Rule
+from gateway.policy.fitting import fitting
+from gateway.policy.lint import Finding, lint
+from gateway.policy.rules import Rule
+from gateway.policy.surroundings import surroundings
 from gateway.settings import Settings
+
+#: These say that a policy could be shorter, or guess.
+LEFT_TO_LINT: Final = frozenset({"redundant", "misspelt_name", "unopened_model"})
 
 
 def advice(source: Source) -> Iterator[str]:
     """One line for each; blocks on files and the policy folder."""
-    settings, rules = source.settings, source.rules
-    names = [model.name for pool in settings.pools for model in pool.models]
-    yield from _unmatched(rules, names)
-    yield from _unopened(rules, settings)
+    settings = source.settings
+    yield from _unfitting(source, source.rules)
     yield from _unread(settings.policies.enforce)
     if source.candidate is not None and settings.policies.shadow is not None and not source.candidate.mistakes:
-        yield from _unmatched(source.candidate.written.rules, names)
+        yield from _unfitting(source, source.candidate.written.rules)
         yield from _unread(settings.policies.shadow)
     yield from _unused(settings)
     yield from _not_kept(settings.policies.history)
@@ -77,20 +80,21 @@ def _open_files(source: Source) -> Iterator[str]:
             yield f"{file}: everybody on this machine may read this secret (mode {mode:04o}); set 0600, or 0640"
 
 
-def _unmatched(rules: tuple[Rule, ...], names: list[str]) -> Iterator[str]:
-    for rule in rules:
-        for pattern in rule.models:
-            if not any(map(compile_glob(pattern), names)):
-                near = get_close_matches(pattern.lower(), [name.lower() for name in names], 1)
-                hint = next((f"; did you mean {name!r}?" for name in names if near and name.lower() == near[0]), "")
-                yield f"{rule.place}: rule {rule.id}: no configured model is called {pattern!r}{hint}"
+def thorough(source: Source) -> Iterator[str]:
+    """What `advice` leaves out, because it takes seconds for thousands of rules."""
+    yield from _told(lint(source.rules))
 
 
-def _unopened(rules: tuple[Rule, ...], settings: Settings) -> Iterator[str]:
-    patterns = [compile_glob(pattern) for rule in rules if rule.effect is Effect.ALLOW for pattern in rule.models]
-    for pool in settings.pools:
-        if not any(matches(model.name) for matches in patterns for model in pool.models):
-            yield f"pool {pool.name}: no rule allows any of its models, so nobody can use it"
+def _unfitting(source: Source, rules: Sequence[Rule]) -> Iterator[str]:
+    groups = frozenset[str]().union(*(key.groups for key in source.listed.keys))
+    yield from _told(fitting(rules, surroundings(source.settings, groups)))
+
+
+def _told(found: Iterable[Finding]) -> Iterator[str]:
+    """What `policy lint` finds, but for what may well be meant."""
+    for finding in found:
+        if finding.code not in LEFT_TO_LINT:
+            yield str(finding)
 
 
 def _unread(policies: Path) -> Iterator[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from gateway import generation
 from gateway.accounting.tallies import Tallies
 from gateway.admission import Admission
-from gateway.advice import advice
+from gateway.advice import advice, thorough
 from gateway.cli.online import unreachable
 from gateway.config.mistakes import Mistakes
 from gateway.fetch import Fetch
@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         print(failure, file=sys.stderr)  # noqa: T201  the command's answer
     if failures:
         return 2
-    for line in advice(source):
+    for line in (*advice(source), *thorough(source)):
         print(f"warning: {line}", file=sys.stderr)  # noqa: T201  the command's answer
     print(f"{path}: good ({', '.join(_counts(source))})")  # noqa: T201  the command's answer
     return 0

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway import settings
-from gateway.advice import advice
+from gateway.advice import advice, thorough
 from gateway.generation import Source
 from gateway.identity.apikeys.apikey import ApiKey
 from gateway.identity.revocation.revoked import Revoked
@@ -69,7 +69,8 @@ def test_a_policy_that_is_not_read_is_named(tmp_path: Path, name: str) -> None:
 
 def test_certificates_that_nobody_asks_for_are_pointed_out(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").touch()
-    without = replace(configured(tmp_path, "m"), mtls=settings.Mtls())
+    corp = settings.OidcIssuer("corp", "https://idp.test", ("gw",))
+    without = replace(configured(tmp_path, "m"), mtls=settings.Mtls(), oidc=(corp,))
     tls = replace(without.listen.tls, client_ca=Path("ca"))
     asked = replace(without, listen=replace(without.listen, tls=tls))
 
@@ -152,3 +153,15 @@ def test_a_place_where_no_policy_can_be_kept_is_said(tmp_path: Path, kind: str, 
 
     assert len(told) == (said is not None)
     assert said is None or told[0].endswith(said)
+
+
+def test_what_policy_lint_finds_for_certain_is_said_and_what_it_guesses_is_not(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").touch()
+    twice = replace(rule("m"), id="twice", line=9)
+    stranger = replace(rule("m"), id="stranger", line=12, groups=frozenset({"DS"}))
+    shut = replace(rule("m"), id="shut", line=15, groups=frozenset({"left"}))
+    deny = replace(shut, id="deny", line=18, effect=Effect.DENY)
+
+    assert list(thorough(source(configured(tmp_path, "m"), rule("m"), twice, stranger, shut, deny))) == [
+        "p.yaml:15: rule shut: allows nothing, because all of it is denied by deny at p.yaml:18"
+    ]

@@ -12,12 +12,16 @@ from typing import Final
 EXAMPLE: Final = """examples:
   nim-gateway policy explain --user alice --groups data-science --model meta/llama-3.1-8b-instruct
   nim-gateway policy promote --config config/gateway.yaml --dry-run
+  nim-gateway policy test --require-coverage 100
+  nim-gateway policy lint
 """
 
 #: By name: the module with `TEXT`, `EXAMPLE`, `add_arguments(parser)` and `run(args) -> exit code`.
 ACTIONS: Final[dict[str, str]] = {
     "explain": "gateway.cli.policy.explain",
     "promote": "gateway.cli.policy.promote",
+    "test": "gateway.cli.policy.cases",
+    "lint": "gateway.cli.policy.lint",
 }
 
 
