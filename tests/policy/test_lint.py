@@ -103,6 +103,27 @@ def test_what_a_wider_rule_says_as_well_is_redundant_and_what_it_does_not_is_not
     assert found(wide, wider) == []
 
 
+@pytest.mark.parametrize(
+    "asks",
+    [
+        {"issuers": frozenset({"corp"})},
+        {"scopes": frozenset({"read"})},
+        {"not_groups": frozenset({"left"})},
+        {"versions": frozenset({"1"})},
+        {"window": Window("UTC")},
+        {"networks": (ip_network("10.0.0.0/8"),)},
+        {"models": ("n/*",)},
+        {"groups": frozenset({"others"})},
+        {"operations": ["infer", "stream", "metadata"]},
+    ],
+)
+def test_a_rule_that_asks_for_more_replaces_none_and_shuts_none(asks: dict[str, Any]) -> None:
+    """Even a window that is always open: where the time is not known, it lets nobody in."""
+    assert found(rule("asks", models=("*",)), rule("plain")) == [("redundant", "plain")]
+    assert ("redundant", "plain") not in found(rule("asks", **asks), rule("plain", models=("n/**",)))
+    assert ("unreachable", "plain") not in found(deny("asks", **asks), rule("plain", models=("n/**",)))
+
+
 def test_a_rule_is_redundant_too_where_two_others_say_it_together() -> None:
     both = rule("both", groups=frozenset({"a1", "b2"}), models=("m",))
     assert found(rule("a", groups=frozenset({"a1"})), rule("b", groups=frozenset({"b2"})), both) == [
