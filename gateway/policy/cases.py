@@ -5,10 +5,8 @@ Knows: the form of a file of cases, which files lie beside a policy. Must not kn
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -20,15 +18,13 @@ from gateway.config.units import Written, text_like
 from gateway.config.values import Label, Text
 from gateway.policy.checks import EMPTY
 from gateway.policy.conditions import address_of
+from gateway.policy.moments import FORM, moment
 
 #: The folder of cases beside the policies; the policies' own loader reads no subfolder.
 FOLDER: Final = "tests"
 
 FILES_LIMIT: Final = 1000  # as many as there may be files of policies
 CASES_LIMIT: Final = 100_000  # ten for each rule there may be; tried in seconds
-
-# RFC 3339 section 5.6, but seconds may be left out. Years near those that `datetime` ends with have no other zones.
-INSTANT: Final = re.compile(r"[12][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2})?(Z|[+-][0-9]{2}:[0-9]{2})")
 
 #: Routes of these operations are for operators, so that a rule has to list them by name.
 BY_NAME: Final = frozenset({Operation.METRICS, Operation.ADMIN})
@@ -37,11 +33,9 @@ BY_NAME: Final = frozenset({Operation.METRICS, Operation.ADMIN})
 def instant(value: Any) -> float:
     """UNIX seconds, from a time with its zone such as `2026-12-01T09:30:00+01:00`."""
     try:
-        if isinstance(value, str) and INSTANT.fullmatch(value):
-            return datetime.fromisoformat(value).timestamp()
+        return moment(value if isinstance(value, str) else "")
     except ValueError:
-        pass
-    raise ValueError("expected a time with its zone, such as 2026-12-01T09:30:00+01:00")
+        raise ValueError("expected a time with its zone, such as 2026-12-01T09:30:00+01:00") from None
 
 
 def address(value: Any) -> str:
@@ -73,9 +67,7 @@ class Entry:
     expect: Literal["allow", "deny"]
     operation: Operation = Operation.INFER
     version: Label | None = None
-    at: Annotated[float, Written(instant, text_like(INSTANT.pattern, "a time such as 2026-01-31T12:00:00Z"))] | None = (
-        None
-    )
+    at: Annotated[float, Written(instant, text_like(FORM, "a time with its zone"))] | None = None
     peer: Annotated[
         Annotated[str, Written(address, text_like(r"[0-9A-Fa-f:.]+(?:%.+)?", "an address"))] | None,
         typed.called("from"),
