@@ -24,11 +24,12 @@ def moment(text: str) -> float:
     """UNIX time of a date and time of RFC 3339, with its zone. Raises `ValueError` with what is wrong."""
     try:
         found = datetime.fromisoformat(text)
-        written = _WRITTEN.fullmatch(text)
     except ValueError:
-        written = None
-    if written is None:
-        raise ValueError(f"{text!r} is no time; expected one with its zone, like 2026-03-02T09:30:00+01:00")
+        found = None
+    if found is not None and found.tzinfo is None:
+        raise ValueError(f"{text!r} names no zone; end it with Z, or with an offset like +01:00")
+    if found is None or _WRITTEN.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is no time; expected one like 2026-03-02T09:30:00+01:00")
     at = found.timestamp()
     if not 0 <= at <= _LAST:
         raise ValueError(f"{text!r} is out of range")
