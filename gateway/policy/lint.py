@@ -18,7 +18,7 @@ from gateway.policy.likenames import likely
 from gateway.policy.patterns import included
 from gateway.policy.rules import Effect, Rule
 
-#: What is found, by the code that stands in its line; docs/policies.md tells more.
+#: What is found, by the code that stands in its line; docs/policy-tools.md tells more.
 CODES: Final = {
     "unreachable": "the rule never decides anything",
     "redundant": "other rules say all that this one says",

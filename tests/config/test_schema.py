@@ -35,7 +35,8 @@ from tests.policy.written import written
 ROOT = Path(__file__).parents[2]
 SCHEMAS = ROOT / "config" / "schema"
 EXAMPLES = [ROOT / "config" / "gateway.yaml", *sorted((ROOT / "config" / "policies").rglob("*.yaml"))]
-BLOCKS = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "policies.md").read_text(), re.DOTALL)
+PAGES = [(ROOT / "docs" / name).read_text() for name in ("policies.md", "caps.md", "policy-tools.md")]
+BLOCKS = re.findall(r"```yaml(?: lesson)?\n(.*?)```", "".join(PAGES), re.DOTALL)
 CONFIGURATION = Draft202012Validator(json.loads((SCHEMAS / "gateway.schema.json").read_text()))
 POLICIES = Draft202012Validator(json.loads((SCHEMAS / "policies.schema.json").read_text()))
 #: Stands for the environment in which every variable is set to a number.

@@ -34,6 +34,12 @@ ABSENT = {
     "config/candidate/",
     "config/my-policies/",
     "config/my-policies/chat.yaml",
+    "my-policies/",
+    "my-policies/1-team.yaml",
+    "my-policies/2-models.yaml",
+    "my-policies/3-hours.yaml",
+    "my-policies/4-cap.yaml",
+    "my-policies/tests/cases.yaml",
     "policies/demo.yaml",  # written by the demo
     ".demo/PORT/",
 }

@@ -14,7 +14,7 @@ from gateway.policy.files import load
 from gateway.policy.trial import tried
 
 ROOT = Path(__file__).parents[2]
-SECTION = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8").partition("## Test your policy")[2]
+SECTION = (ROOT / "docs" / "policy-tools.md").read_text(encoding="utf-8").partition("## Test your policy")[2]
 
 
 def test_the_cases_of_the_page_pass_with_the_policies_that_are_shipped(tmp_path: Path) -> None:

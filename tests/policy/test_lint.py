@@ -200,7 +200,7 @@ def test_a_thousand_rules_are_looked_through() -> None:
 
 
 def test_a_finding_has_a_code_that_the_page_explains() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "policies.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "policy-tools.md").read_text(encoding="utf-8")
     section = page.partition("### What lint finds")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `([a-z_]+)` \| .+ \| .+ \|$", section, re.MULTILINE)
     assert sorted(rows) == sorted(CODES)

@@ -14,7 +14,9 @@ from gateway.call import ModelRef, Operation, Principal
 from gateway.policy.engine import Policy
 from gateway.policy.files import Entry, Limits, Subjects, When, load
 
-PAGE = (Path(__file__).parents[2] / "docs" / "policies.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "policies.md").read_text(encoding="utf-8")
+TOOLS = (DOCS / "policy-tools.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -54,7 +56,7 @@ def test_an_example_comes_out_as_the_page_says(
 def test_an_explanation_reads_as_on_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    section = PAGE.split("\n## Why was I denied?\n")[1].split("\n## ")[0]
+    section = TOOLS.split("\n## Why was I denied?\n")[1].split("\n## ")[0]
     (rules,), (shown,) = (re.findall(rf"```{kind}\n(.*?)```", section, re.DOTALL) for kind in ("yaml", "console"))
     command, _, told = shown.partition("\n")
     folder = tmp_path / "config" / "policies"

@@ -76,7 +76,7 @@ class Tally:
             yield f"  lines may leave out the groups that only the new version names: {', '.join(self.unseen)}"
 
     def members(self) -> dict[str, Any]:
-        """The JSON object (docs/policies.md)."""
+        """The JSON object (docs/policy-tools.md)."""
         return {
             "same": self.same,
             "granted": self.granted,

@@ -36,7 +36,7 @@ _MANY: Final = {"group": "groups", "scope": "scopes"}
 
 
 def members(changes: Iterable[Change]) -> dict[str, Any]:
-    """The JSON object (docs/policies.md)."""
+    """The JSON object (docs/policy-tools.md)."""
     found: dict[str, list[dict[str, Any]]] = {"changes": [], "limits": []}
     for change in changes:
         found["limits" if change.kind in LIMITS else "changes"].append(_member(change))

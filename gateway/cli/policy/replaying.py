@@ -96,7 +96,7 @@ class Tally:
             yield f"  {count} line{'s' if count != 1 else ''}: {why}"
 
     def members(self) -> dict[str, Any]:
-        """The JSON object (docs/policies.md)."""
+        """The JSON object (docs/policy-tools.md)."""
         return {
             "identical": self.identical,
             "different": self.different,

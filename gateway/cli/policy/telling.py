@@ -86,7 +86,7 @@ def _told(terms: Terms) -> Iterator[tuple[str, Any]]:
 
 
 def members(found: Explanation, asked: Asked, notes: Sequence[str], generation: str) -> dict[str, Any]:
-    """The JSON object (docs/policies.md)."""
+    """The JSON object (docs/policy-tools.md)."""
     principal, model = asked.principal, asked.model
     return {
         "decision": "allow" if found.allowed else "deny",
