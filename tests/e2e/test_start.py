@@ -122,7 +122,7 @@ def test_what_comes_later_is_refused_and_not_left_out(good: Gateway, command: st
     done = run(command, "--config", good.config_file)
     assert done.returncode == 2
     assert "more than one worker is not built yet" in done.stderr
-    assert "'limits' comes with a later version" in done.stderr
+    assert "'concurrent' comes with a later version" in done.stderr
 
 
 def test_no_rule_at_all_refuses_to_start(good: Gateway) -> None:
