@@ -26,7 +26,7 @@ STAMP = b"2026-03-02T11:00:00.000Z"
 
 def line(policy: Policy, asked: Asked) -> dict[str, Any]:
     """The audit line of this call, as the pipeline and the account would write it."""
-    made = Outcome(but(CALL, peer=asked.peer))
+    made = Outcome(but(CALL, peer=asked.peer or ""))
     made.principal, made.model, made.rulebook = asked.principal, asked.model, policy.rulebook(3)
     made.decision_id, made.decided_at = b"0123456789ab." + CALL.id.encode(), int(asked.at)
     try:
