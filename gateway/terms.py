@@ -5,8 +5,8 @@ Knows: its own fields. Must not know: bodies, rules, how a call is held against 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, fields
+from typing import Any, Final
 
 #: Members of a JSON body that reach into the engine or to other callers: its scheduler, its caches, what it keeps for
 #: whom, code and templates that it runs (vLLM, SGLang, TensorRT-LLM). Refused unless a rule names them.
@@ -41,6 +41,28 @@ class Terms:
     engine_fields: frozenset[str] = frozenset()
     clamp: bool = False
 
+    @property
+    def needs_fields(self) -> bool:
+        """Whether a body has to be understood to hold it against these terms."""
+        counts = (self.max_tokens, self.n, self.best_of, self.logprobs, self.prompts, self.images, self.tools)
+        return not self.remote_media or any(count is not None for count in counts)
+
 
 #: Of a rule that says nothing about it.
 NO_TERMS = Terms()
+
+
+def covers(wide: Terms, narrow: Terms) -> bool:
+    """Whether `wide` surely lets in every call that `narrow` lets in, the call as it is or with something changed.
+
+    What clamps lets in more than what refuses, also where nothing is limited: it leaves engine fields out.
+    """
+    return all(_lets_in(getattr(wide, field.name), getattr(narrow, field.name)) for field in fields(Terms))
+
+
+def _lets_in(wide: Any, narrow: Any) -> bool:
+    if isinstance(wide, frozenset):
+        return bool(wide >= narrow)
+    if isinstance(wide, bool):
+        return wide or not narrow
+    return wide is None or (narrow is not None and bool(wide >= narrow))

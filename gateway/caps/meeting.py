@@ -15,7 +15,7 @@ from gateway.call import Grant, Outcome
 from gateway.caps.excess import Change, Excess
 from gateway.caps.numbers import NUMBERS
 from gateway.caps.salt import salt
-from gateway.caps.terms import excesses, fill, speak_of_fields
+from gateway.caps.terms import excesses, fill
 from gateway.caps.wanted import HOLDERS, Wanted
 from gateway.errors import CapExceeded, Refusal, TooLarge
 from gateway.exchange import Exchange
@@ -100,7 +100,7 @@ def _unread(terms: _Listed, asked: Resolved, exchange: Exchange) -> tuple[str, i
     Raises `CapExceeded` where none could, because this body cannot be understood.
     """
     size = exchange.body.length
-    free = [(each.input, rule) for rule, each in terms if not speak_of_fields(each)]
+    free = [(each.input, rule) for rule, each in terms if not each.needs_fields]
     if asked.payload is not None:
         free = [(most, rule) for most, rule in free if most is None or most >= exchange.body.received]
     if not free:

@@ -26,18 +26,12 @@ _REPEATED: Final = "The body gives a member more than once within an object; giv
 _UNCOUNTED: Final = "The pictures in a form are not counted here, and how many you may send is limited."
 
 
-def speak_of_fields(terms: Terms) -> bool:
-    """Whether a body has to be understood to hold it against these terms."""
-    limits = (terms.max_tokens, terms.n, terms.best_of, terms.logprobs, terms.prompts, terms.images, terms.tools)
-    return not terms.remote_media or any(limit is not None for limit in limits)
-
-
 def excesses(terms: Terms, wanted: Wanted) -> Iterator[Excess]:
     """All that a call asks for beyond the terms."""
     if terms.input is not None and wanted.size > terms.input:
         yield Excess("input", f"The request body is larger than the {terms.input} bytes that you may send.", bulky=True)
     yield from _engine_fields(terms, wanted)
-    if not speak_of_fields(terms):
+    if not terms.needs_fields:
         return
     for holder, fields in (("", wanted.fields), *wanted.nested()):
         if wanted.interface is not Interface.GENERATE:  # there names are those of a model's tensors, in any case

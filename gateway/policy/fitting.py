@@ -15,7 +15,6 @@ from gateway.call import Operation
 from gateway.globs import compile_glob
 from gateway.policy.lint import Finding, about
 from gateway.policy.rules import Effect, Rule
-from gateway.terms import NO_TERMS
 
 #: The one protocol with versions of models; its calls carry tensors, not the fields that limits speak of.
 TENSORS: Final = "kserve"
@@ -146,19 +145,13 @@ def _ungiven(rule: Rule, givers: Mapping[str, Giver | None]) -> Iterator[Finding
 
 def _unseen(rule: Rule, matched: _Matched) -> Iterator[Finding]:
     """What can never be held against a call, because calls of the rule's models do not say it."""
-    if not rule.versions and not _of_fields(rule):
+    if not rule.versions and not rule.terms.needs_fields:
         return
     meant = [model for pattern in rule.models for model in matched[pattern]]
     if not meant:
         return
     if rule.versions and rule.effect is Effect.ALLOW and not any(TENSORS in model.protocols for model in meant):
         yield about("versions_unseen", rule, "allows versions, but calls of its models name none, so it allows nothing")
-    if _of_fields(rule) and all(model.protocols == (TENSORS,) for model in meant):
+    if rule.terms.needs_fields and all(model.protocols == (TENSORS,) for model in meant):
         text = f"limits fields of a JSON body, but its models are called with tensors ({TENSORS}): they are refused"
         yield about("caps_unseen", rule, text)
-
-
-def _of_fields(rule: Rule) -> bool:
-    terms = rule.terms
-    counts = (terms.max_tokens, terms.n, terms.best_of, terms.logprobs, terms.prompts, terms.images, terms.tools)
-    return terms != NO_TERMS and any(count is not None for count in counts)

@@ -7,7 +7,7 @@ Knows: what a rule means (docs/policies.md). Must not know: findings, files.
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from typing import Final
@@ -16,14 +16,9 @@ from gateway.call import Operation
 from gateway.policy.conditions import DAY, Network, Window
 from gateway.policy.patterns import included, meet
 from gateway.policy.rules import Rule
-from gateway.terms import Terms
 
 # Into more parts than this a rule is not taken apart; then only rules that cover it as a whole are found.
 PARTS_LIMIT: Final = 512
-
-_CEILINGS: Final = tuple(
-    each.name for each in fields(Terms) if each.name not in {"remote_media", "engine_fields", "clamp"}
-)
 
 
 def covers(one: Rule, other: Rule) -> bool:
@@ -77,18 +72,6 @@ def parts(rule: Rule) -> Iterator[Rule]:
             groups=who["groups"],
             clients=who["clients"],
         )
-
-
-def wider(one: Terms, other: Terms) -> bool:
-    """Whether each call that `other` lets in is surely let in by `one`, too."""
-    ceilings = [(getattr(one, name), getattr(other, name)) for name in _CEILINGS]
-    limited = any(ceiling is not None for ceiling, _ in ceilings)
-    return (
-        all(mine is None or (theirs is not None and theirs <= mine) for mine, theirs in ceilings)
-        and (one.remote_media or not other.remote_media)
-        and other.engine_fields <= one.engine_fields
-        and (one.clamp or not other.clamp or not limited)
-    )
 
 
 def apart(deny: Rule, allow: Rule) -> bool:

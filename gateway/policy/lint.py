@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from gateway import terms
 from gateway.call import Operation
-from gateway.policy.implication import apart, covers, impossible, parts, shuts, wider
+from gateway.policy.implication import apart, covers, impossible, parts, shuts
 from gateway.policy.likenames import likely
 from gateway.policy.patterns import included
 from gateway.policy.rules import Effect, Rule
@@ -146,7 +147,7 @@ _PAST: Final = {Effect.ALLOW: "allowed", Effect.DENY: "denied"}
 
 
 def _replaces(one: Rule, other: Rule) -> bool:
-    return wider(one.terms, other.terms) and covers(one, other)
+    return terms.covers(one.terms, other.terms) and covers(one, other)
 
 
 def _everything(rule: Rule) -> Iterator[Finding]:

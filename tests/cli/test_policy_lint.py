@@ -106,8 +106,10 @@ def test_pools_and_models_that_nobody_may_use_are_found(folder: Path) -> None:
         folder,
         "{id: capped, effect: allow, subjects: {groups: [left]}, models: [resnet], limits: {max_tokens: 5}}",
         "{id: big, effect: allow, subjects: {groups: [left]}, models: [big], limits: {max_tokens: 5}}",
+        "{id: near, effect: allow, subjects: {groups: [ds]}, models: [resnet], limits: {remote_media: false}}",
+        "{id: small, effect: allow, subjects: {users: [ann]}, models: [resnet], limits: {input: 5KiB}}",
     )
-    assert codes(folder) == [("caps_unseen", "capped")]
+    assert codes(folder) == [("caps_unseen", "capped"), ("caps_unseen", "near")]
 
 
 def test_groups_of_keys_are_not_judged_where_the_keys_are_kept_elsewhere(folder: Path) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gateway.policy.diff.both import Both
-from gateway.policy.diff.terms import cover
 from gateway.policy.rules import Effect, Rule
+from gateway.terms import covers
 
 _Element = tuple[str, str]
 
@@ -24,7 +24,7 @@ def relevant(both: Both, rules: int, *, groups_known: bool) -> int:
     kept, left = 0, []
     reached: set[_Element] = set()
     for number, rule in _numbered(both, rules):
-        beside = rule.effect is Effect.ALLOW and (everything or any(not cover(rule.terms, one.terms) for one in allow))
+        beside = rule.effect is Effect.ALLOW and (everything or any(not covers(rule.terms, one.terms) for one in allow))
         if both.changed >> number & 1 or beside:
             kept |= 1 << number
             reached.update(_subjects(rule), _absent(rule))

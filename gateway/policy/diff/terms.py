@@ -1,4 +1,4 @@
-"""Which terms let in more than others?
+"""Terms as policies write them.
 
 Knows: the fields of terms. Must not know: which rule has them, who calls.
 """
@@ -9,19 +9,6 @@ from dataclasses import fields
 from typing import Any
 
 from gateway.terms import Terms
-
-
-def cover(wide: Terms, narrow: Terms) -> bool:
-    """Whether `wide` lets in every call that `narrow` lets in. One that lowers what is too much lets in more."""
-    return all(_covers(getattr(wide, field.name), getattr(narrow, field.name)) for field in fields(Terms))
-
-
-def _covers(wide: Any, narrow: Any) -> bool:
-    if isinstance(wide, frozenset):
-        return bool(wide >= narrow)
-    if isinstance(wide, bool):
-        return wide or not narrow
-    return wide is None or (narrow is not None and bool(wide >= narrow))
 
 
 def told(terms: Terms) -> dict[str, Any]:

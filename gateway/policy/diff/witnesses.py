@@ -14,8 +14,7 @@ from itertools import product
 
 from gateway.policy.diff.blocks import Block, Way
 from gateway.policy.diff.bounds import STEPS_LIMIT, TooMuch
-from gateway.policy.diff.terms import cover
-from gateway.terms import Terms
+from gateway.terms import Terms, covers
 
 Ways = tuple[Way, ...]
 
@@ -84,7 +83,7 @@ def _widened(old: Ways, new: Ways, terms: Terms) -> Iterator[_Goal]:
 
 
 def _enough(block: Block, terms: Terms) -> bool:
-    return block.terms is not None and cover(block.terms, terms)
+    return block.terms is not None and covers(block.terms, terms)
 
 
 def _shut(ways: Ways, allow: Iterable[tuple[Block, ...]]) -> Iterator[tuple[tuple[Block, ...], tuple[Block, ...]]]:

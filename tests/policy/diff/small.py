@@ -15,12 +15,11 @@ from gateway.call import ModelRef, Operation, Principal
 from gateway.policy.conditions import Window, address_of, within
 from gateway.policy.diff.axes import Point
 from gateway.policy.diff.changes import Change
-from gateway.policy.diff.terms import cover
 from gateway.policy.diff.times import Instant
 from gateway.policy.diff.witnesses import Kind
 from gateway.policy.engine import Policy, Why
 from gateway.policy.rules import DEFAULT_OPERATIONS, Effect, Rule
-from gateway.terms import NO_TERMS, Terms
+from gateway.terms import NO_TERMS, Terms, covers
 from tests.policy.reference import name_matches
 
 NOW = 1_790_000_000.0  # 2026-09-21, a Monday
@@ -160,7 +159,7 @@ def _kinds(before: set[Terms] | None, after: set[Terms] | None) -> Iterator[tupl
             yield Kind.REVOKED, None
         return
     for kind, old, new in ((Kind.WIDER, before, after), (Kind.NARROWER, after, before)):
-        yield from ((kind, terms) for terms in new if not any(cover(wide, terms) for wide in old))
+        yield from ((kind, terms) for terms in new if not any(covers(wide, terms) for wide in old))
 
 
 def told(changes: Iterable[Change], rules: Sequence[Rule], question: Question) -> set[tuple[Kind, Having]]:

@@ -15,9 +15,9 @@ from gateway.policy.diff import names as names_module
 from gateway.policy.diff.bounds import TooMuch
 from gateway.policy.diff.names import made_up
 from gateway.policy.diff.places import addresses
-from gateway.policy.diff.terms import cover, told
+from gateway.policy.diff.terms import told
 from gateway.policy.diff.times import instants
-from gateway.terms import NO_TERMS, Terms
+from gateway.terms import NO_TERMS, Terms, covers
 from tests.policy.diff.small import NOW
 from tests.policy.reference import name_matches
 
@@ -93,6 +93,6 @@ def test_every_term_is_seen_to_let_in_more_or_less(field: str) -> None:
     less = {"remote_media": False, "engine_fields": frozenset[str](), "clamp": False}.get(field, 5)
     more = {"remote_media": True, "engine_fields": frozenset({"priority"}), "clamp": True}.get(field)
     narrow, wide = replace(NO_TERMS, **{field: less}), replace(NO_TERMS, **{field: more})  # type: ignore[arg-type]
-    assert cover(wide, narrow)
-    assert not cover(narrow, wide)
+    assert covers(wide, narrow)
+    assert not covers(narrow, wide)
     assert told(narrow) != told(wide)
