@@ -6,19 +6,15 @@ Knows: arguments, files, what is said where. Must not know: how the chain is mad
 from __future__ import annotations
 
 import argparse
-import gzip
 import re
-import sys
-import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Final, cast
-
-import orjson
+from typing import Final
 
 from gateway.accounting.verify import BREAKS, FileReport, Report, Verifier
+from gateway.cli.auditfiles import LINE_LIMIT, Unreadable, lines, opened, total
+from gateway.cli.saying import finished, say, say_json
 from gateway.progress import progress
 
 EXAMPLE: Final = """examples:
@@ -28,15 +24,8 @@ EXAMPLE: Final = """examples:
 exit codes: 0 nothing is missing or changed, 1 something is, 2 a bad call
 """
 
-# Bytes of a line beyond which it is no line of ours, and is read in pieces.
-_LINE: Final = 1024 * 1024
-
 _ROTATED: Final = re.compile(r"\.([0-9]{1,9})(\.gz)?$")
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
-
-
-class Unreadable(Exception):  # noqa: N818  named for what happened, like the refusals
-    """A file cannot be read; the text says which, and why."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,17 +53,16 @@ def run(args: argparse.Namespace) -> int:
     try:
         paths = [Path(name) for name in args.files] if args.as_given else sorted(map(Path, args.files), key=_age)
         verifier = Verifier(args.after)
-        for size in progress(_checked(verifier, paths), "verifying", _total(paths), size=int):
+        for size in progress(_checked(verifier, paths), "verifying", total(paths), size=int):
             del size
     except Unreadable as error:
-        sys.stderr.write(f"nim-gateway: {error}\n")
-        return 2
+        return finished(error)
     report = verifier.report
     whole = report.whole and (not args.complete or (_begins(report, args.after) and report.joined and report.closed))
     if args.json:
-        sys.stdout.write(orjson.dumps({"whole": whole, **asdict(report)}, option=orjson.OPT_INDENT_2).decode() + "\n")
+        say_json({"whole": whole, **asdict(report)})
     else:
-        sys.stdout.writelines(f"{line}\n" for line in _words(report, args.after, whole=whole))
+        say(_words(report, args.after, whole=whole))
     return 0 if whole else 1
 
 
@@ -84,42 +72,18 @@ def _hash(text: str) -> str:
     return text
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
-    """Raises `Unreadable`, also in the middle."""
-    try:
-        with cast("IO[bytes]", gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as file:
-            yield file
-    except (OSError, EOFError, zlib.error) as error:
-        raise Unreadable(f"{path}: {getattr(error, 'strerror', None) or error}") from error
-
-
-def _lines(file: IO[bytes]) -> Iterator[bytes]:
-    return iter(lambda: file.readline(_LINE), b"")
-
-
 def _checked(verifier: Verifier, paths: Iterable[Path]) -> Iterator[int]:
     for path in paths:
-        with _opened(path) as file:
-            yield from verifier.read(str(path), _lines(file))
+        with opened(path) as file:
+            yield from verifier.read(str(path), lines(file))
 
 
 def _age(path: Path) -> tuple[bytes, int]:
     """A key that sorts files by their first times, as text; within a millisecond by the numbers that rotation gives."""
-    with _opened(path) as file:
-        found = re.match(rb'\{"time":"([^"]*)"', file.readline(_LINE))
+    with opened(path) as file:
+        found = re.match(rb'\{"time":"([^"]*)"', file.readline(LINE_LIMIT))
     number = _ROTATED.search(path.name)
     return found[1] if found else b"", -int(number[1]) if number else 0
-
-
-def _total(paths: Iterable[Path]) -> int | None:
-    """Bytes to be read; None where nobody knows, because they are compressed."""
-    total = 0
-    for path in paths:
-        if path.suffix == ".gz":
-            return None
-        total += path.stat().st_size
-    return total
 
 
 def _begins(report: Report, after: str | None) -> bool:

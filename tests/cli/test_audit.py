@@ -139,6 +139,25 @@ def test_a_file_that_cannot_be_read_is_one_line_and_no_verdict(
     assert "audit.jsonl.gz" in err
 
 
+@pytest.mark.parametrize("words", [(), ("--as-given",), ("--complete", "--json")])
+@pytest.mark.parametrize("name", ["audit.jsonl", "audit.jsonl.gz"])
+def test_a_file_that_is_not_there_is_one_line_and_no_verdict(
+    said: Said, files: list[Path], words: tuple[str, ...], name: str
+) -> None:
+    gone = files[0].parent / "gone" / name
+    code, out, err = said(*words, files[0], gone)
+    assert (code, out, err) == (2, "", f"nim-gateway: {gone} cannot be read: No such file or directory\n")
+
+
+def test_a_name_that_a_terminal_would_obey_is_written_out(said: Said, files: list[Path]) -> None:
+    odd = files[0].with_name("\x1b[2Jaudit")
+    files[0].rename(odd)
+    code, out, _ = said(odd)
+    assert code == 0
+    assert "\\x1b[2Jaudit: 3 lines" in out
+    assert "\x1b" not in out
+
+
 @pytest.mark.parametrize("words", [[], ["--after", "short", "file"]])
 def test_a_bad_call_is_2(words: list[str]) -> None:
     with pytest.raises(SystemExit, match="2"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import time
 from collections.abc import Callable, Mapping
@@ -11,9 +12,14 @@ from typing import Any
 import pytest
 
 from gateway.__main__ import main
+from gateway.call import ModelRef, Operation, Principal
 from gateway.devcerts import Paths
+from gateway.policy.engine import Policy
+from gateway.policy.explain import Asked
+from gateway.policy.files import read
 from tests.identity.signers import Mint, ec_signer
 from tests.parts.gateway import Gateway, allow, oidc, pool
+from tests.policy.test_replay import line
 
 Explain = Callable[..., tuple[int, str, str]]
 
@@ -205,6 +211,40 @@ def test_files_without_a_decision_have_nothing_to_be_decided_again(explain: Expl
         "  1 line: not a whole line of JSON",
         "  1 line: no audit line of a call",
     ]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_logged_decision_that_comes_out_otherwise_is_1_whichever_way_it_is_asked_for(
+    explain: Explain, site: Gateway, tmp_path: Path, *, packed: bool
+) -> None:
+    """Also where the call is allowed now, and where the audit file was packed when it was rotated."""
+    caller = Principal("alice", "https://idp.test", "corp", frozenset({"data-science"}))
+    written = read(site.policies)
+    facts = line(
+        Policy(written.rules, digest=written.digest), Asked(caller, ModelRef("meta/small", Operation.INFER), 1.0)
+    )
+    audit = tmp_path / ("audit.log.1.gz" if packed else "audit.log")
+
+    def log(**changed: object) -> None:
+        text = (json.dumps(facts | changed) + "\n").encode()
+        audit.write_bytes(gzip.compress(text) if packed else text)
+
+    log()
+    assert explain("--audit", audit, "--decision", facts["decision_id"])[0] == 0
+    assert explain("--audit", audit)[:2] == (0, "1 decision identical, 0 different, 0 not to be made again\n")
+    log(rule="another")
+    code, told, _ = explain("--audit", audit, "--decision", facts["decision_id"])
+    assert code == 1
+    assert told.startswith("ALLOWED")
+    assert "note: NOT as it was logged: it was allowed by another, and now ds-chat allows it" in told
+    assert explain("--audit", audit)[0] == 1
+
+
+def test_a_name_that_a_terminal_would_obey_is_written_out(explain: Explain) -> None:
+    code, told, errors = explain("--user", "\x1b[2Jeve", "--model", "m\nALLOWED: eve")
+    assert code == 1
+    assert told.startswith("DENIED: \\x1b[2Jeve vouched for by corp, infer on m\\nALLOWED: eve\n")
+    assert "\x1b" not in told + errors
 
 
 def test_a_token_of_the_gateway_s_own_says_who_vouched_for_its_holder(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
@@ -127,7 +128,7 @@ def test_of_the_calls_that_were_made_those_are_told_that_come_out_otherwise(old:
     done = diff(old, new, "--audit", audit)
     assert done.returncode == 1, done.stderr
     assert done.stdout.splitlines() == [
-        "1 calls decided alike, 1 newly allowed, 3 no longer allowed",
+        "1 call decided alike, 1 newly allowed, 3 no longer allowed",
         "  3 calls no longer allowed: bob of corp, infer on meta/llama",
         "  1 call newly allowed: ann of corp, infer on nvidia/x",
         "  1 line not compared: not a whole line of JSON",
@@ -135,6 +136,10 @@ def test_of_the_calls_that_were_made_those_are_told_that_come_out_otherwise(old:
     found = json.loads(diff(old, new, "--json", "--audit", audit).stdout)
     assert (found["same"], found["granted"], found["revoked"]) == (1, 1, 3)
     assert found["calls"][0]["count"] == 3
+    packed = tmp_path / "audit.log.1.gz"
+    packed.write_bytes(gzip.compress(audit.read_bytes()))
+    both = json.loads(diff(old, new, "--json", "--audit", packed, audit).stdout)
+    assert (both["same"], both["granted"], both["revoked"]) == (2, 2, 6)
     assert diff(old, old, "--audit", audit).returncode == 0
     assert diff(new, old, "--audit", audit, "--fail-on", "grant").returncode == 1
     assert diff(old, new, "--audit", tmp_path / "none").returncode == 2

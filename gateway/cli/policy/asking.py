@@ -16,6 +16,7 @@ from typing import Final
 from gateway import generation, identities
 from gateway.call import ModelRef, Operation, Principal
 from gateway.cli.check import add_places, place_of
+from gateway.cli.saying import CannotSay
 from gateway.identity.credentials.bearer import TOKEN_LIMIT
 from gateway.identity.narrowed import GroupsAllowed
 from gateway.identity.refused import BadToken
@@ -33,7 +34,7 @@ from gateway.settings import OidcIssuer, Settings
 _BY_NAME: Final = {Operation.METRICS, Operation.ADMIN}
 
 
-class BadCall(Exception):  # noqa: N818  named for what happened, like the refusals
+class BadCall(CannotSay):
     """The arguments do not make a question. The text says why, in one line."""
 
 

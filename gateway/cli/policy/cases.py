@@ -6,8 +6,6 @@ Knows: arguments, what is printed where. Must not know: how a case is decided, w
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,8 +13,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.cli.policy.junit import junit
-from gateway.cli.policy.meant import Meant, meant, said
+from gateway.cli.policy.meant import Meant, meant
 from gateway.cli.policy.meant import add_arguments as add_policies
+from gateway.cli.saying import counted, finished, say, say_json, warn
 from gateway.config.mistakes import Mistakes
 from gateway.policy import cases as casefile
 from gateway.policy.cases import Case
@@ -66,11 +65,13 @@ def run(args: argparse.Namespace) -> int:
         if args.junit is not None:
             args.junit.write_bytes(junit(results, lacking))
     except (Mistakes, CannotStart, OSError) as error:
-        return said(error)
-    for warning in warnings:
-        print(f"warning: {warning}", file=sys.stderr)  # noqa: T201  beside the answer
+        return finished(error)
+    warn(f"warning: {warning}" for warning in warnings)
     answer = _Answer(results, covered, lacking)
-    print(json.dumps(answer.told(), indent=2) if args.json else answer.lines())  # noqa: T201  the command's answer
+    if args.json:
+        say_json(answer.told())
+    else:
+        say(answer.lines())
     return 0 if answer.good else 1
 
 
@@ -132,7 +133,7 @@ class _Answer:
     def good(self) -> bool:
         return not self.failed and not self.lacking
 
-    def lines(self) -> str:
+    def lines(self) -> list[str]:
         """For people."""
         lines = [
             f"ok    {each.case.name}" if each.passed else f"FAIL  {each.case.name}: {each.wrong} ({each.case.place})"
@@ -142,10 +143,10 @@ class _Answer:
         count = len(self.results)
         lines += [f"not covered: rule {rule.id} ({rule.place})" for rule in missed]
         lines.append(
-            f"{count} case{'' if count == 1 else 's'}: {count - self.failed} passed, {self.failed} failed; "
+            f"{counted(count, 'case')}: {count - self.failed} passed, {self.failed} failed; "
             f"{rules - len(missed)} of {rules} rules covered ({_rounded(self.coverage.percent)} %)"
         )
-        return "\n".join(lines + ([f"FAIL  {self.lacking}"] if self.lacking else []))
+        return lines + ([f"FAIL  {self.lacking}"] if self.lacking else [])
 
     def told(self) -> dict[str, Any]:
         """For programs."""

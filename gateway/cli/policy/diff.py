@@ -6,8 +6,6 @@ Knows: arguments, which policies and models are meant. Must not know: how differ
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,9 +13,9 @@ from typing import Any, Final
 
 from gateway import identities
 from gateway.cli.check import place_of
-from gateway.cli.policy.asking import BadCall
 from gateway.cli.policy.diff_audit import compared
 from gateway.cli.policy.diff_words import members, words
+from gateway.cli.saying import CannotSay, finished, say, say_json
 from gateway.config import load as config
 from gateway.config.mistakes import Mistakes
 from gateway.policy import history
@@ -65,25 +63,19 @@ def run(args: argparse.Namespace) -> int:
         if args.audit:
             return _audited(args, old, new)
         changes = differences(old, new, time.time(), known=_known(args), watch=_watched)
-    except Mistakes as mistakes:
-        for mistake in mistakes.mistakes:
-            _complain(str(mistake))
-        return 2
-    except (CannotStart, NotKept, TooMuch, BadCall) as error:
-        _complain(f"nim-gateway: {error}")
-        return 2
+    except (Mistakes, CannotStart, CannotSay, NotKept, TooMuch, OSError) as error:
+        return finished(error)
     _tell(args, changes)
     return 1 if any(change.grants or args.fail_on == "any" for change in changes) else 0
 
 
 def _audited(args: argparse.Namespace, old: Policy, new: Policy) -> int:
-    """What comes of the calls that were made. Raises `BadCall`."""
+    """What comes of the calls that were made. Raises `Unreadable`."""
     tally = compared(args.audit, old, new)
     if args.json:
-        _say(json.dumps(tally.members()))
+        say_json(tally.members())
     else:
-        for line in tally.words(None if args.all else args.limit):
-            _say(line)
+        say(tally.words(None if args.all else args.limit))
     return 1 if tally.changes(grants=args.fail_on == "grant") else 0
 
 
@@ -117,23 +109,14 @@ def _watched(questions: Sequence[Any]) -> Iterable[Any]:
 
 def _tell(args: argparse.Namespace, changes: Sequence[Change]) -> None:
     if args.json:
-        _say(json.dumps(members(changes)))
-        return
-    if not changes:
-        _say("nothing changes: both decide every call alike")
-    for line in words(changes, None if args.all else args.limit):
-        _say(line)
+        say_json(members(changes))
+    elif not changes:
+        say(["nothing changes: both decide every call alike"])
+    else:
+        say(words(changes, None if args.all else args.limit))
 
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError("expected a whole number from 1 on")
     return int(text)
-
-
-def _say(text: str) -> None:
-    print(text)  # noqa: T201  the command's answer
-
-
-def _complain(text: str) -> None:
-    print(text, file=sys.stderr)  # noqa: T201  the command's answer

@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gateway.cli.policy.replaying import facts_of, lines_of
+from gateway.cli.auditfiles import every_line
+from gateway.cli.policy.replaying import facts_of
+from gateway.cli.saying import counted
 from gateway.policy.engine import Policy
 from gateway.policy.replay import Logged, NotReplayable, logged
 
@@ -60,18 +62,19 @@ class Tally:
 
     def words(self, most: int | None) -> Iterator[str]:
         """Line by line; at most so many kinds of calls, the most frequent first."""
-        yield f"{self.same} calls decided alike, {self.granted} newly allowed, {self.revoked} no longer allowed"
+        alike = f"{counted(self.same, 'call')} decided alike"
+        yield f"{alike}, {self.granted} newly allowed, {self.revoked} no longer allowed"
         ordered = self.apart.most_common()
         for asked, count in ordered[:most]:
             now = "newly allowed" if asked.allowed else "no longer allowed"
             who = f"{asked.subject} of {asked.provider}"
-            yield f"  {count} {'call' if count == 1 else 'calls'} {now}: {who}, {asked.operation} on {asked.model}"
+            yield f"  {counted(count, 'call')} {now}: {who}, {asked.operation} on {asked.model}"
         if most is not None and len(ordered) > most:
             yield f"  and {len(ordered) - most} more of these; --all shows them"
         if rest := self.changes(grants=False) - self.apart.total():
-            yield f"  and {rest} calls more, of too many callers to tell them apart"
+            yield f"  and {counted(rest, 'call')} more, of too many callers to tell them apart"
         for why, count in (*self.not_replayable.most_common(), *self.no_decisions.most_common()):
-            yield f"  {count} line{'' if count == 1 else 's'} not compared: {why}"
+            yield f"  {counted(count, 'line')} not compared: {why}"
         if self.unseen:
             yield f"  lines may leave out the groups that only the new version names: {', '.join(self.unseen)}"
 
@@ -99,9 +102,9 @@ class Tally:
 
 
 def compared(files: Sequence[str], old: Policy, new: Policy) -> Tally:
-    """Decide every logged call by both. Raises `BadCall` for a file that cannot be read."""
+    """Decide every logged call by both. Raises `Unreadable`."""
     tally = Tally(unseen=tuple(sorted(_groups(new) - _groups(old))))
-    for line in lines_of(files):
+    for line in every_line(files):
         try:
             made = logged(facts_of(line))
         except NotReplayable as why:

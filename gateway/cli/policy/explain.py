@@ -6,9 +6,6 @@ Knows: arguments, exit codes. Must not know: how rules decide.
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +14,7 @@ from gateway.cli.policy import asking
 from gateway.cli.policy.asking import BadCall, Notes, Site
 from gateway.cli.policy.replaying import Policies, find, replay
 from gateway.cli.policy.telling import members, words
+from gateway.cli.saying import CannotSay, finished, say, say_json
 from gateway.config.mistakes import Mistakes
 from gateway.policy.engine import Policy
 from gateway.policy.explain import Asked, explain
@@ -46,18 +44,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit 0: allowed, or all that was logged came out the same; 1: denied, or it did not; 2: a bad call or a bad file.
 
-    A decision that comes out otherwise than it was logged is 2: one of the two cannot be believed.
+    A decision that comes out otherwise than it was logged is 1, whatever it is now.
     """
     try:
         site = asking.site(args)
         if args.decision is not None:
             return _explain_logged(args, site)
         return _explain(args, site) if args.audit is None else _replay(args, site)
-    except Mistakes as error:
-        _say(map(str, error.mistakes), sys.stderr)
-    except (CannotStart, BadCall) as error:
-        _say([f"nim-gateway: {error}"], sys.stderr)
-    return 2
+    except (Mistakes, CannotStart, CannotSay, OSError) as error:
+        return finished(error)
 
 
 def _explain(args: argparse.Namespace, site: Site) -> int:
@@ -80,7 +75,7 @@ def _explain_logged(args: argparse.Namespace, site: Site) -> int:
     if single:
         note(f"NOT as it was logged: it {unlike}" if unlike else "exactly as it was logged")
     code = _answer(args, policy, made.asked, note, {"identical": not unlike} if single else {})
-    return 2 if unlike else code
+    return 1 if unlike else code
 
 
 def _made(args: argparse.Namespace, facts: dict[str, Any], site: Site, note: Notes) -> tuple[Logged, bool]:
@@ -95,7 +90,10 @@ def _made(args: argparse.Namespace, facts: dict[str, Any], site: Site, note: Not
 
 def _replay(args: argparse.Namespace, site: Site) -> int:
     tally = replay(args.audit, _policies(args, site))
-    _say([json.dumps(tally.members())] if args.json else tally.words())
+    if args.json:
+        say_json(tally.members())
+    else:
+        say(tally.words())
     return 0 if tally.good else 1
 
 
@@ -109,12 +107,7 @@ def _policies(args: argparse.Namespace, site: Site) -> Policies:
 def _answer(args: argparse.Namespace, policy: Policy, asked: Asked, note: Notes, more: dict[str, Any]) -> int:
     found = explain(policy, asked)
     if args.json:
-        _say([json.dumps(members(found, asked, note.lines, policy.digest) | more)])
+        say_json(members(found, asked, note.lines, policy.digest) | more)
     else:
-        _say(words(found, asked, note.lines))
+        say(words(found, asked, note.lines))
     return 0 if found.allowed else 1
-
-
-def _say(lines: Iterable[str], to: Any = None) -> None:
-    for line in lines:
-        print(line, file=to or sys.stdout)

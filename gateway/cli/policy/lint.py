@@ -6,13 +6,13 @@ Knows: arguments, what is printed where. Must not know: what is looked for.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.cli.policy.meant import Meant, meant, said
+from gateway.cli.policy.meant import Meant, meant
 from gateway.cli.policy.meant import add_arguments as add_policies
+from gateway.cli.saying import counted, finished, say, say_json
 from gateway.config.mistakes import Mistakes
 from gateway.identity.apikeys.keyfile import written
 from gateway.policy.files import load
@@ -45,14 +45,13 @@ def run(args: argparse.Namespace) -> int:
         asked = meant(args)
         found = list(_findings(asked, overlaps=args.overlaps))
     except (Mistakes, CannotStart, OSError) as error:
-        return said(error)
+        return finished(error)
     found.sort(key=lambda finding: (finding.file, finding.line, finding.code))
     if args.json:
-        print(json.dumps({"findings": [_told(finding) for finding in found]}, indent=2))  # noqa: T201  the answer
+        say_json({"findings": [_told(finding) for finding in found]})
     else:
-        for finding in found:
-            print(f"{finding} [{finding.code}]")  # noqa: T201  the command's answer
-        print(f"{asked.policies}: {_count(len(found))}")  # noqa: T201  the command's answer
+        say(f"{finding} [{finding.code}]" for finding in found)
+        say([f"{asked.policies}: {counted(len(found), 'finding') if found else 'nothing found'}"])
     return 1 if found else 0
 
 
@@ -81,7 +80,3 @@ def _told(finding: Finding) -> dict[str, Any]:
         "line": finding.line,
         "message": finding.message,
     }
-
-
-def _count(count: int) -> str:
-    return "nothing found" if not count else f"{count} finding{'' if count == 1 else 's'}"

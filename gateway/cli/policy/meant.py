@@ -6,13 +6,11 @@ Knows: the arguments that say so. Must not know: what is done with them.
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from gateway.config import load as config
-from gateway.config.mistakes import Mistakes
 from gateway.settings import Settings
 from gateway.startup import CannotStart
 
@@ -62,17 +60,3 @@ def _near(path: Path) -> Path:
     """As somebody here would write it, so that places in it are short and the same on every machine."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
-
-
-def said(error: Mistakes | CannotStart | OSError) -> int:
-    """Say what is wrong with a call or a file, on standard error; the exit code for it."""
-    if isinstance(error, Mistakes):
-        lines = [str(mistake) for mistake in error.mistakes]
-    elif isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
-        lines = [f"nim-gateway: {where}{error.strerror or error}"]
-    else:
-        lines = [f"nim-gateway: {error}"]
-    for line in lines:
-        print(line, file=sys.stderr)  # noqa: T201  the command's answer
-    return 2

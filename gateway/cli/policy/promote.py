@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import errno
 import shutil
-import sys
 from collections.abc import Iterator
 from dataclasses import replace as changed
 from pathlib import Path
@@ -16,11 +15,13 @@ from typing import Final
 
 from gateway import generation
 from gateway.cli.check import add_places, place_of
+from gateway.cli.saying import CannotSay, counted, finished, say, warn
 from gateway.config import load as config
 from gateway.config.mistakes import Mistakes
 from gateway.config.replace import alone, replace
 from gateway.config.swap import swap
 from gateway.policy import files as policyfile
+from gateway.policy.cases import FOLDER
 from gateway.policy.files import Written
 from gateway.policy.rules import Rule
 from gateway.settings import Policies
@@ -32,7 +33,6 @@ EXAMPLE: Final = """examples:
   nim-gateway policy promote --config config/gateway.yaml
 """
 
-CASES: Final = "tests"
 UNREAD: Final = "unread"
 SHORT: Final = 12  # digits of a digest in the name of a folder; 48 bits tell the policies of one site apart
 
@@ -50,7 +50,7 @@ CONFIG_MAP: Final = (
 )
 
 
-class CannotPromote(Exception):  # noqa: N818  named for what happened, as the refusals are
+class CannotPromote(CannotSay):
     """Why nothing is put in force: one line for whoever asked."""
 
 
@@ -75,15 +75,13 @@ def run(args: argparse.Namespace) -> int:
             raise Mistakes(candidate.mistakes)  # noqa: TRY301  all end here
         return _promoted(settings.policies, candidate.written, dry_run=args.dry_run)
     except Mistakes as mistakes:
-        for mistake in mistakes.mistakes:
-            _complain(str(mistake))
-        _complain("nothing was changed")
-        return 2
+        code = finished(mistakes)
+        warn(["nothing was changed"])
+        return code
     except (CannotStart, CannotPromote) as error:
-        _complain(f"nim-gateway: {error}")
-        return 2
+        return finished(error)
     except (OSError, TimeoutError) as error:
-        _complain(f"nim-gateway: {_unwritable(error)}; nothing was changed")
+        warn([f"nim-gateway: {_unwritable(error)}; nothing was changed"])
         return 1
 
 
@@ -95,20 +93,17 @@ def _promoted(policies: Policies, shadow: Written, *, dry_run: bool) -> int:
         raise CannotPromote(f"policies.enforce and policies.shadow are the same, {policies.enforce}")
     _replaceable(enforce, shadow)
     before = _in_force(enforce)
-    for line in _story(policies, before, shadow):
-        _say(line)
+    say(_story(policies, before, shadow))
     if before is not None and before.digest == shadow.digest:
-        _say("nothing to do: both say the same")
+        say(["nothing to do: both say the same"])
         return 0
     if dry_run:
-        _say("nothing was changed (--dry-run)")
+        say(["nothing was changed (--dry-run)"])
         return 0
     with alone(enforce.parent):
         _put(enforce, source, _kept(enforce, before), shadow)
-    _say(
-        f"in force: {policies.enforce} says what {policies.shadow} says; a running gateway takes it within two seconds"
-    )
-    _say(f"what was in force is kept in {_kept(enforce, before)}")
+    taken = f"{policies.enforce} says what {policies.shadow} says; a running gateway takes it within two seconds"
+    say([f"in force: {taken}", f"what was in force is kept in {_kept(enforce, before)}"])
     return 0
 
 
@@ -148,9 +143,9 @@ def _put(enforce: Path, source: Path, kept: Path, shadow: Written) -> None:
         ((_, text),) = shadow.texts
         replace(enforce, text.decode())
         return
-    cases = source / CASES if source.is_dir() and (source / CASES).is_dir() else None
+    cases = source / FOLDER if source.is_dir() and (source / FOLDER).is_dir() else None
     for name in swap(enforce, shadow.texts, kept, policyfile.is_policy, cases):
-        _say(f"{name} is no policy and could not move along; it is in {kept}")
+        say([f"{name} is no policy and could not move along; it is in {kept}"])
 
 
 def _story(policies: Policies, before: Written | None, shadow: Written) -> Iterator[str]:
@@ -171,8 +166,7 @@ def _said(rule: Rule) -> Rule:
 
 
 def _count(written: Written) -> str:
-    count = len(written.rules)
-    return f"{count} rule{'' if count == 1 else 's'}, {written.digest}"
+    return f"{counted(len(written.rules), 'rule')}, {written.digest}"
 
 
 def _unwritable(error: OSError) -> str:
@@ -180,11 +174,3 @@ def _unwritable(error: OSError) -> str:
         return str(error)
     reason = WRITE.get(error.errno or 0, error.strerror or "it cannot be changed")
     return f"{error.filename or 'the policy in force'}: {reason}"
-
-
-def _say(text: str) -> None:
-    print(text)  # noqa: T201  the command's answer
-
-
-def _complain(text: str) -> None:
-    print(text, file=sys.stderr)  # noqa: T201  the command's answer

@@ -6,26 +6,22 @@ Knows: files of audit lines, where policies are kept. Must not know: what a deci
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import orjson
 
+from gateway.cli.auditfiles import every_line
 from gateway.cli.policy.asking import BadCall, Site
+from gateway.cli.saying import counted
 from gateway.policy import history
 from gateway.policy.engine import Policy
 from gateway.policy.history import NotKept
 from gateway.policy.replay import Logged, NotReplayable, difference, logged
-from gateway.progress import progress
-
-# Bytes of one line; the longest that a gateway writes has a fifth of it.
-_LINE_LIMIT: Final = 1024 * 1024
 
 # Policies held at one time: lines come in the order of time, and so do policies.
 _POLICIES: Final = 8
@@ -88,12 +84,13 @@ class Tally:
     def words(self) -> Iterator[str]:
         """Line by line."""
         lost = self.not_replayable.total()
-        yield f"{self.identical} decisions identical, {self.different} different, {lost} not to be made again"
+        alike = f"{counted(self.identical, 'decision')} identical"
+        yield f"{alike}, {self.different} different, {lost} not to be made again"
         yield from (f"  {one['decision_id']}: {one['difference']}" for one in self.unlike)
         if self.different > len(self.unlike):
             yield f"  and {self.different - len(self.unlike)} more"
         for why, count in chain(self.not_replayable.most_common(_TOLD), self.no_decisions.most_common(_TOLD)):
-            yield f"  {count} line{'s' if count != 1 else ''}: {why}"
+            yield f"  {counted(count, 'line')}: {why}"
 
     def members(self) -> dict[str, Any]:
         """The JSON object (docs/policy-tools.md)."""
@@ -107,9 +104,9 @@ class Tally:
 
 
 def replay(files: Sequence[str], policies: Policies) -> Tally:
-    """Decide everything again. Raises `BadCall` for a file that cannot be read."""
+    """Decide everything again. Raises `Unreadable`."""
     tally = Tally()
-    for line in lines_of(files):
+    for line in every_line(files):
         try:
             made = logged(facts_of(line))
             unlike = difference(policies(made), made)
@@ -126,11 +123,11 @@ def replay(files: Sequence[str], policies: Policies) -> Tally:
 
 
 def find(files: Sequence[str], wanted: str) -> dict[str, Any]:
-    """The line of this decision; the id of its request will do. Raises `BadCall`."""
+    """The line of this decision; the id of its request will do. Raises `BadCall`, `Unreadable`."""
     if not _ID.fullmatch(wanted):
         raise BadCall(f"--decision: {wanted!r} is no decision id; copy the whole X-Decision-Id of the answer")
     text = wanted.encode()
-    for line in lines_of(files):
+    for line in every_line(files):
         if text in line:
             try:
                 facts = facts_of(line)
@@ -150,23 +147,3 @@ def facts_of(line: bytes) -> dict[str, Any]:
     if not isinstance(facts, dict) or "decision" not in facts:
         raise NotReplayable("no audit line of a call", harmless=True)
     return facts
-
-
-def lines_of(files: Sequence[str]) -> Iterator[bytes]:
-    """Every line of these files, with a bar. Raises `BadCall`."""
-    with ExitStack() as opened:
-        try:
-            sources = [_opened(file, opened) for file in files]
-            total = None if "-" in files else sum(Path(file).stat().st_size for file in files)
-            yield from progress(chain.from_iterable(map(_split, sources)), "audit lines", total, len)
-        except OSError as error:
-            raise BadCall(f"--audit: {error.filename or 'the file'} cannot be read: {error.strerror}") from None
-
-
-def _opened(file: str, opened: ExitStack) -> BinaryIO:
-    return sys.stdin.buffer if file == "-" else opened.enter_context(Path(file).open("rb"))
-
-
-def _split(source: BinaryIO) -> Iterator[bytes]:
-    while line := source.readline(_LINE_LIMIT):
-        yield line

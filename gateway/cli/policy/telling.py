@@ -17,26 +17,21 @@ from gateway.terms import NO_TERMS, Terms
 
 
 def words(found: Explanation, asked: Asked, notes: Sequence[str]) -> Iterator[str]:
-    """Line by line; nothing that a terminal would obey."""
+    """Line by line."""
     model = asked.model
-    version = f" version {visible(model.version)}" if model.version else ""
+    version = f" version {model.version}" if model.version else ""
     verdict = "ALLOWED" if found.allowed else "DENIED"
-    yield f"{verdict}: {_who(asked)}, {model.operation.value} on {visible(model.name)}{version}"
-    yield f"  because {visible(found.reason)}"
-    peer = visible(asked.peer) if asked.peer else "an address that nobody knows"
+    yield f"{verdict}: {_who(asked)}, {model.operation.value} on {model.name}{version}"
+    yield f"  because {found.reason}"
+    peer = asked.peer or "an address that nobody knows"
     yield f"  asked for {shown(asked.at)}, from {peer}"
     if not found.allowed:
         yield f"  the caller gets HTTP {found.status}, {found.code}"
     for rule, terms in found.decision.terms:
         yield f"  under the terms of {rule}: {_terms(terms)}"
     for line in notes:
-        yield f"  note: {visible(line)}"
+        yield f"  note: {line}"
     yield from _near(found)
-
-
-def visible(text: str) -> str:
-    """The text with everything escaped that is no visible character."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def _near(found: Explanation) -> Iterator[str]:
@@ -45,7 +40,7 @@ def _near(found: Explanation) -> Iterator[str]:
     if found.near_misses:
         yield "rules that would let the call in but for one thing:"
     for miss in found.near_misses:
-        yield f"  {miss.rule.id} ({miss.rule.place}) lacks: {visible(miss.lack.text)}"
+        yield f"  {miss.rule.id} ({miss.rule.place}) lacks: {miss.lack.text}"
     if found.more:
         yield f"  and {found.more} more"
     if found.farther:
@@ -54,15 +49,15 @@ def _near(found: Explanation) -> Iterator[str]:
 
 def _who(asked: Asked) -> str:
     principal = asked.principal
-    parts = [visible(principal.subject) if principal.subject else "a caller without a name"]
+    parts = [principal.subject or "a caller without a name"]
     if principal.groups:
-        parts.append(f"in {', '.join(map(visible, sorted(principal.groups)))}")
+        parts.append(f"in {', '.join(sorted(principal.groups))}")
     if not principal.groups_known:
         parts.append("with groups that nobody knows")
     if principal.client:
-        parts.append(f"through {visible(principal.client)}")
+        parts.append(f"through {principal.client}")
     if principal.scopes:
-        parts.append(f"with scopes {', '.join(map(visible, sorted(principal.scopes)))}")
+        parts.append(f"with scopes {', '.join(sorted(principal.scopes))}")
     if principal.provider:
         parts.append(f"vouched for by {principal.provider}")
     return " ".join(parts)
