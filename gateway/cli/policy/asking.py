@@ -11,11 +11,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
 
-from gateway import generation, identities
+from gateway import identities
 from gateway.call import ModelRef, Operation, Principal
-from gateway.cli.check import add_places, place_of
+from gateway.cli.policy.named import models_named
+from gateway.cli.policy.place import add_policies, place
 from gateway.cli.saying import CannotSay
 from gateway.identity.credentials.bearer import TOKEN_LIMIT
 from gateway.identity.narrowed import GroupsAllowed
@@ -23,15 +23,13 @@ from gateway.identity.refused import BadToken
 from gateway.identity.signatures.jwt import Claims, split
 from gateway.identity.tokens.mapping import ClaimMapping
 from gateway.identity.tokens.own import logins
+from gateway.policy.cases import BY_NAME
 from gateway.policy.conditions import address_of
 from gateway.policy.engine import Policy
 from gateway.policy.explain import Asked
 from gateway.policy.files import Written, read
 from gateway.policy.moments import moment
 from gateway.settings import OidcIssuer, Settings
-
-# Operations that a rule has to list by name, whatever the route (rules/*.rules).
-_BY_NAME: Final = {Operation.METRICS, Operation.ADMIN}
 
 
 class BadCall(CannotSay):
@@ -64,8 +62,7 @@ class Notes:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The policy, the caller, and what is asked for."""
-    add_places(parser)
-    parser.add_argument("--policies", type=Path, help="a folder or file of policies, instead of a configuration")
+    add_policies(parser)
     parser.add_argument("--user", default="", help="the caller's subject")
     parser.add_argument("--groups", help="the caller's groups, with commas between them")
     parser.add_argument("--groups-unknown", action="store_true", help="there are more groups than those")
@@ -85,10 +82,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def site(args: argparse.Namespace) -> Site:
     """The policy that the arguments name. Raises `Mistakes` or `CannotStart`."""
-    if args.policies is not None:
-        return Site(read(args.policies), args.policies)
-    source = generation.read(place_of(args), args.root)
-    return Site(source.policy, source.settings.policies.enforce, source.settings)
+    found = place(args)
+    return Site(read(found.policies), found.policies, found.settings)
 
 
 def asked(args: argparse.Namespace, site: Site, note: Notes) -> Asked:
@@ -111,23 +106,19 @@ def model_of(args: argparse.Namespace, settings: Settings | None, note: Notes) -
     """What is asked for, aliases resolved. Raises `BadCall`."""
     operation = Operation(args.operation or Operation.INFER)
     name = args.model if settings is None else _resolved(args.model, settings, note)
-    return ModelRef(name, operation, args.model_version, args.explicit or operation in _BY_NAME)
+    return ModelRef(name, operation, args.model_version, args.explicit or operation in BY_NAME)
 
 
 def _resolved(name: str, settings: Settings, note: Notes) -> str:
-    served = [(pool.name, model) for pool in settings.pools for model in pool.models]
-    pools = [pool for pool, model in served if model.name == name]
-    if pools:
-        note(f"served by pool {', '.join(pools)}")
-        return name
-    meant = {model.name: pool for pool, model in served if name in model.aliases}
-    if not meant:
+    models = models_named(name, settings)
+    if not models:
         note(f"no pool serves {name}: the gateway answers 404 (model_not_found), whatever rules say")
         return name
-    if len(meant) > 1:
-        raise BadCall(f"{name} is an alias of several models: {', '.join(sorted(meant))}; name one of them")
-    ((model, pool),) = meant.items()
-    note(f"{name} is an alias of {model}, served by pool {pool}")
+    if len(models) > 1:
+        raise BadCall(f"{name} stands for several models: {', '.join(models)}; name one of them")
+    (model,) = models
+    pools = ", ".join(pool.name for pool in settings.pools if any(each.name == model for each in pool.models))
+    note(f"served by pool {pools}" if model == name else f"{name} is an alias of {model}, served by pool {pools}")
     return model
 
 

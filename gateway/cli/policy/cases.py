@@ -6,15 +6,14 @@ Knows: arguments, what is printed where. Must not know: how a case is decided, w
 from __future__ import annotations
 
 import argparse
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from gateway.cli.policy.junit import junit
-from gateway.cli.policy.meant import Meant, meant
-from gateway.cli.policy.meant import add_arguments as add_policies
+from gateway.cli.policy.named import models_named
+from gateway.cli.policy.place import Place, add_policies, place
 from gateway.cli.saying import counted, finished, say, say_json, warn
 from gateway.config.mistakes import Mistakes
 from gateway.policy import cases as casefile
@@ -55,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit 0 when all cases pass, 1 when one does not or too few rules are covered, 2 for a bad call or file."""
     try:
-        asked = meant(args)
+        asked = place(args)
         policy = Policy(load(asked.policies))
         files = args.files or [casefile.beside(asked.policies)]
         known, warnings = _known(asked, casefile.read(files))
@@ -96,26 +95,18 @@ def _rounded(percent: float) -> str:
     return f"{int(percent * 10) / 10:g}"
 
 
-def _known(asked: Meant, cases: Sequence[Case]) -> tuple[list[Case], list[str]]:
+def _known(asked: Place, cases: Sequence[Case]) -> tuple[list[Case], list[str]]:
     """The cases with aliases of models resolved as the gateway does, and what looks odd about their models."""
     if asked.settings is None:
         return list(cases), []
-    names: dict[str, set[str]] = defaultdict(set)
-    for pool in asked.settings.pools:
-        for model in pool.models:
-            for name in (model.name, *model.aliases):
-                names[name].add(model.name)
     found, warnings = [], []
-    for written in cases:
-        case = written
-        meant_names = names.get(case.model.name, set())
-        if not meant_names:
-            warnings.append(f"{case.place}: {case.name}: no model of the configuration is called {case.model.name!r}")
-        if len(meant_names) > 1:
-            warnings.append(f"{case.place}: {case.name}: {case.model.name!r} means several models; name one of them")
-        if len(meant_names) == 1:
-            case = replace(case, model=replace(case.model, name=next(iter(meant_names))))
-        found.append(case)
+    for case in cases:
+        name, models = case.model.name, models_named(case.model.name, asked.settings)
+        if not models:
+            warnings.append(f"{case.place}: {case.name}: no model of the configuration is called {name!r}")
+        if len(models) > 1:
+            warnings.append(f"{case.place}: {case.name}: {name!r} means {', '.join(models)}; name one of them")
+        found.append(replace(case, model=replace(case.model, name=models[0])) if len(models) == 1 else case)
     return found, warnings
 
 

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway import identities
-from gateway.cli.check import place_of
 from gateway.cli.policy.diff_audit import compared
 from gateway.cli.policy.diff_words import members, words
+from gateway.cli.policy.place import add_config, configured, rooted
 from gateway.cli.saying import CannotSay, finished, say, say_json
-from gateway.config import load as config
 from gateway.config.mistakes import Mistakes
 from gateway.policy import history
 from gateway.policy.diff.bounds import TooMuch
@@ -44,8 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("old", metavar="OLD", help="a folder or file of policies, or with --history a digest")
     parser.add_argument("new", metavar="NEW", help="the same, for what would take its place")
     parser.add_argument("--history", type=Path, metavar="DIR", help="where policies are kept by their digests")
-    parser.add_argument("--config", type=Path, help="compare the models and providers of this configuration only")
-    parser.add_argument("--root", type=Path, help="where relative paths of the configuration start (default: here)")
+    add_config(parser, "compare the models and providers of this configuration only")
     parser.add_argument(
         "--audit", nargs="+", metavar="FILE", help="only of the calls in these audit files ('-': standard input)"
     )
@@ -59,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit 0 when nothing changes, 1 when something does (`--fail-on grant`: is newly allowed), 2 for a bad call."""
     try:
-        old, new = (_policy(name, args.history) for name in (args.old, args.new))
+        old, new = (_policy(args, name) for name in (args.old, args.new))
         if args.audit:
             return _audited(args, old, new)
         changes = differences(old, new, time.time(), known=_known(args), watch=_watched)
@@ -79,9 +77,10 @@ def _audited(args: argparse.Namespace, old: Policy, new: Policy) -> int:
     return 1 if tally.changes(grants=args.fail_on == "grant") else 0
 
 
-def _policy(name: str, kept: Path | None) -> Policy:
-    """The one at this path, or the one of this digest. Raises `Mistakes` or `NotKept`."""
-    path = Path(name)
+def _policy(args: argparse.Namespace, name: str) -> Policy:
+    """The one at this path, or the one of this digest. Raises `Mistakes`, `CannotStart`, `NotKept`."""
+    path = rooted(args, Path(name))
+    kept = None if args.history is None else rooted(args, args.history)
     written = read(path) if kept is None or path.exists() else history.load(kept, name, kept / name)
     return Policy(written.rules, digest=written.digest)
 
@@ -90,7 +89,7 @@ def _known(args: argparse.Namespace) -> Known | None:
     """What is configured. Raises `Mistakes` or `CannotStart`."""
     if args.config is None:
         return None
-    settings = config.load(place_of(args), args.root).settings
+    _, settings = configured(args)
     return Known(tuple(_models(settings)), tuple(identities.names(settings)))
 
 

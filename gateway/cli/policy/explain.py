@@ -12,6 +12,7 @@ from typing import Any, Final
 from gateway.call import ModelRef, Operation
 from gateway.cli.policy import asking
 from gateway.cli.policy.asking import BadCall, Notes, Site
+from gateway.cli.policy.place import rooted
 from gateway.cli.policy.replaying import Policies, find, replay
 from gateway.cli.policy.telling import members, words
 from gateway.cli.saying import CannotSay, finished, say, say_json
@@ -98,10 +99,9 @@ def _replay(args: argparse.Namespace, site: Site) -> int:
 
 
 def _policies(args: argparse.Namespace, site: Site) -> Policies:
-    folder: Path | None = args.history
-    if folder is None and site.settings is not None:
-        folder = site.settings.policies.history
-    return Policies(site, folder)
+    if args.history is not None:
+        return Policies(site, rooted(args, args.history))
+    return Policies(site, None if site.settings is None else site.settings.policies.history)
 
 
 def _answer(args: argparse.Namespace, policy: Policy, asked: Asked, note: Notes, more: dict[str, Any]) -> int:

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.cli.policy.meant import Meant, meant
-from gateway.cli.policy.meant import add_arguments as add_policies
+from gateway.cli.policy.place import Place, add_policies, place
 from gateway.cli.saying import counted, finished, say, say_json
 from gateway.config.mistakes import Mistakes
 from gateway.identity.apikeys.keyfile import written
@@ -42,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exit 0 when nothing is found, 1 for findings, 2 for a bad call or file."""
     try:
-        asked = meant(args)
+        asked = place(args)
         found = list(_findings(asked, overlaps=args.overlaps))
     except (Mistakes, CannotStart, OSError) as error:
         return finished(error)
@@ -55,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     return 1 if found else 0
 
 
-def _findings(asked: Meant, *, overlaps: bool) -> Iterator[Finding]:
+def _findings(asked: Place, *, overlaps: bool) -> Iterator[Finding]:
     rules = load(asked.policies)
     yield from lint(rules, overlaps=overlaps)
     if asked.settings is not None:

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from gateway import generation
-from gateway.cli.check import add_places, place_of
+from gateway.cli.policy.place import CONFIG, add_config, configured
 from gateway.cli.saying import CannotSay, counted, finished, say, warn
-from gateway.config import load as config
 from gateway.config.mistakes import Mistakes
 from gateway.config.replace import alone, replace
 from gateway.config.swap import swap
@@ -56,7 +55,7 @@ class CannotPromote(CannotSay):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """`--config FILE [--root DIR] [--dry-run]`."""
-    add_places(parser)
+    add_config(parser, f"the configuration file (default: {CONFIG})")
     parser.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
 
 
@@ -66,8 +65,7 @@ def run(args: argparse.Namespace) -> int:
     Unless 0, nothing has changed.
     """
     try:
-        path = place_of(args)
-        settings = config.load(path, args.root).settings
+        path, settings = configured(args)
         candidate = generation.candidate(settings)
         if candidate is None:
             raise CannotPromote(f"{path} names no shadow policy: add policies.shadow")  # noqa: TRY301  all end here
