@@ -36,6 +36,11 @@ def moment(text: str) -> float:
     return at
 
 
+def written(at: float) -> str:
+    """A UNIX time as `moment` reads it, in UTC; for programs."""
+    return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
+
+
 def shown(at: float, zone: str = "") -> str:
     """A moment by the clock on the wall of a time zone, with the day; in UTC where none is named."""
     wall = datetime.fromtimestamp(at, ZoneInfo(zone) if zone else UTC)

@@ -61,7 +61,7 @@ def test_an_allowed_caller_is_told_the_rule_its_place_and_its_terms(explain: Exp
     assert code == 0
     assert told.startswith("ALLOWED: alice in data-science vouched for by corp, infer on meta/small\n")
     assert f"because ds-chat ({site.policies}/rules.yaml:3) allows it" in told
-    assert "under the terms of ds-chat: max_tokens 1024" in told
+    assert "under the terms of ds-chat: max_tokens: 1024\n" in told
     assert "note: small is an alias of meta/small, served by pool llama" in told
 
 
@@ -115,6 +115,23 @@ def test_programs_are_told_the_same_as_json(explain: Explain, site: Gateway) -> 
     found = json.loads(told)
     assert (code, found["decision"], found["rule"], found["near_misses"]) == (0, "allow", place, [])
     assert found["terms"] == [{"rule": "ds-chat", "max_tokens": 1024}]
+
+
+def test_terms_and_times_are_told_as_policies_write_them(explain: Explain, site: Gateway) -> None:
+    limits = {"max_tokens": 512, "n": 1, "input": "256KiB", "remote_media": False, "on_excess": "clamp"}
+    rule = allow("capped", ["meta/*"], subjects={"users": ["eve"]}, limits=limits, engine_fields=["rid", "priority"])
+    site.write_rules([rule])
+    question = ["--user", "eve", "--model", "meta/small", "--at", "2026-03-02T22:30:00+01:00"]
+    _, told, _ = explain(*question)
+    assert (
+        "under the terms of capped: max_tokens: 512, n: 1, input: 256KiB, remote_media: false, "
+        "engine_fields: [priority, rid], on_excess: clamp\n"
+    ) in told
+
+    found = json.loads(explain(*question, "--json")[1])
+    fields = {"input": 256 * 1024, "engine_fields": ["priority", "rid"]}
+    assert found["terms"] == [{"rule": "capped"} | limits | fields]
+    assert found["at"] == "2026-03-02T21:30:00Z"
 
 
 def test_a_token_is_read_as_its_provider_is_configured_and_never_shown(explain: Explain, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from gateway.__main__ import main
 from gateway.call import ModelRef, Operation, Principal
 from gateway.policy.engine import Policy
 from gateway.policy.explain import Asked
@@ -36,7 +37,8 @@ MORE = {
 def policies(folder: Path, *rules: dict[str, Any]) -> Path:
     """A folder of one file."""
     folder.mkdir()
-    (folder / "p.yaml").write_text(yaml.safe_dump({"version": 1, "rules": list(rules)}), encoding="utf-8")
+    file = json.loads(json.dumps({"version": 1, "rules": rules}))  # nothing stands in it twice
+    (folder / "p.yaml").write_text(yaml.safe_dump(file), encoding="utf-8")
     return folder
 
 
@@ -100,6 +102,51 @@ def test_wider_limits_count_as_a_grant_and_narrower_ones_do_not(tmp_path: Path) 
     assert found["changes"] == []
     assert (found["limits"][0]["before"], found["limits"][0]["after"]) == ([{"max_tokens": 10}], [{"max_tokens": 20}])
     assert diff(big, small, "--fail-on", "grant").returncode == 0
+
+
+def rule(name: str, **more: Any) -> dict[str, Any]:
+    return {"id": name, "effect": "allow", "models": ["m"], "operations": ["infer"], **more}
+
+
+TRAINEES = rule("t", subjects={"groups": ["trainees"]}, limits={"input": "4KiB", "remote_media": False})
+OTHERS = {**TRAINEES, "effect": "deny", "subjects": {"issuers": ["corp"]}, "id": "corp"}
+del OTHERS["limits"]
+LAB = {**OTHERS, "subjects": {"issuers": ["lab"]}, "id": "lab"}
+BY_LAB = rule("by-lab", subjects={"issuers": ["lab"]})
+OFFICE = rule("o", subjects={"users": ["ann"]}, when={"days": ["mon"], "timezone": "Europe/Madrid"})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ([OTHERS], [OTHERS, TRAINEES], "group trainees, of any provider that no rule names"),
+        ([OTHERS, LAB], [OTHERS, BY_LAB, TRAINEES], "group trainees, of any provider that no rule names"),
+        ([OTHERS], [OTHERS, BY_LAB, TRAINEES], "everybody of provider lab"),
+        ([OTHERS], [OTHERS, TRAINEES], "; t limits input: 4KiB, remote_media: false"),
+        ([OTHERS, BY_LAB], [OTHERS, BY_LAB, OFFICE], "at times like mon "),
+    ],
+)
+def test_an_entry_reads_like_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], before: list[Any], after: list[Any], told: str
+) -> None:
+    old, new = policies(tmp_path / "old", *before), policies(tmp_path / "new", *after)
+    assert main(["policy", "diff", str(old), str(new)]) == 1
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert any(told in line for line in lines), lines
+
+
+def test_a_provider_that_is_made_up_is_never_told_by_its_made_up_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where it is one of several that no rule in question tells apart."""
+    elsewhere = {**BY_LAB, "models": ["x"]}
+    old, new = policies(tmp_path / "old", OTHERS, elsewhere), policies(tmp_path / "new", OTHERS, elsewhere, TRAINEES)
+    main(["policy", "diff", str(old), str(new)])
+    assert "group trainees, of provider lab or any that no rule names\n" in capsys.readouterr().out
+    main(["policy", "diff", str(old), str(new), "--json"])
+    (entry, *_) = json.loads(capsys.readouterr().out)["changes"]
+    assert entry["subject"]["issuer"] == "lab"
+    assert entry["stands_for"]["issuer"] == {"others": [], "any_unnamed": True}
 
 
 def test_what_is_not_printed_is_counted(old: Path, tmp_path: Path) -> None:

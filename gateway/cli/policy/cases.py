@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from gateway.cli.policy import said
 from gateway.cli.policy.junit import junit
 from gateway.cli.policy.named import models_named
 from gateway.cli.policy.place import Place, add_policies, place
@@ -20,7 +21,6 @@ from gateway.policy import cases as casefile
 from gateway.policy.cases import Case
 from gateway.policy.engine import Policy, Why
 from gateway.policy.files import load
-from gateway.policy.rules import Rule
 from gateway.policy.trial import Coverage, Tried, coverage, told, tried
 from gateway.startup import CannotStart
 
@@ -148,7 +148,7 @@ class _Answer:
             "coverage": {
                 "percent": self.coverage.percent,
                 "rules": self.coverage.rules,
-                "uncovered": [_rule(rule) for rule in self.coverage.uncovered],
+                "uncovered": [said.rule(rule) for rule in self.coverage.uncovered],
             },
         }
 
@@ -162,10 +162,6 @@ def _case(result: Tried) -> dict[str, Any]:
         "passed": result.passed,
         "expected": {"decision": "allow" if case.allowed else "deny", "rule": case.rule},
         "decision": None if decision is None else "allow" if decision.why is Why.ALLOWED else "deny",
-        "rule": None if decision is None or decision.rule is None else _rule(decision.rule),
+        "rule": None if decision is None or decision.rule is None else said.rule(decision.rule),
         "reason": result.wrong or ("" if decision is None else told(decision)),
     }
-
-
-def _rule(rule: Rule) -> dict[str, Any]:
-    return {"id": rule.id, "file": rule.file, "line": rule.line}

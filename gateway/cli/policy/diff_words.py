@@ -6,19 +6,18 @@ Knows: how a difference is read. Must not know: how it was found, files.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from gateway.call import Operation
+from gateway.cli.policy import said
+from gateway.cli.policy.said import one_of
 from gateway.policy.diff.axes import Point
 from gateway.policy.diff.changes import Change
 from gateway.policy.diff.models import Named
-from gateway.policy.diff.terms import told
-from gateway.policy.diff.times import Instant
-from gateway.policy.diff.witnesses import Element, Kind
+from gateway.policy.diff.witnesses import Kind
 from gateway.policy.engine import Decision, Why
+from gateway.policy.moments import shown, written
 from gateway.terms import NO_TERMS
-
-V = TypeVar("V")
 
 HEADS: Final = {
     Kind.GRANTED: "Newly allowed",
@@ -27,9 +26,6 @@ HEADS: Final = {
     Kind.NARROWER: "Allowed under narrower limits",
 }
 LIMITS: Final = {Kind.WIDER, Kind.NARROWER}
-
-# Names written out of those that no rule tells apart, before they are only counted; JSON has all.
-_NAMES: Final = 4
 
 _SINGLE: Final = {"user": "user", "client": "client"}
 _MANY: Final = {"group": "groups", "scope": "scopes"}
@@ -91,7 +87,7 @@ def _places(change: Change) -> dict[str, Any]:
     if change.place.address is not None:
         found["from"] = change.place.address.value
     if change.place.time is not None:
-        found["at"] = change.place.time.value.text
+        found["at"] = written(change.place.time.value.at)
     return found
 
 
@@ -104,7 +100,8 @@ def _stands_for(change: Change) -> dict[str, Any]:
             found.setdefault(kind, {})[element.names[0]] = list(element.names[1:])
     for name, point in (("issuer", change.place.issuer), ("version", change.place.version)):
         if point is not None and (point.others or point.rest):
-            found[name] = {"others": list(point.others), "any_unnamed": point.rest}
+            others = point.others[:-1] if point.rest else point.others  # the last is made up
+            found[name] = {"others": list(others), "any_unnamed": point.rest}
     return found
 
 
@@ -113,29 +110,29 @@ def _decision(decision: Decision) -> Any:
 
 
 def _terms(decision: Decision) -> Any:
-    return [told(terms) for _, terms in decision.terms] or [{}]
+    return [said.terms(terms) for _, terms in decision.terms] or [{}]
 
 
 def _rule(decision: Decision) -> dict[str, Any] | None:
     rule = decision.rule
-    return None if rule is None else {"id": rule.id, "file": rule.file, "line": rule.line}
+    return None if rule is None else said.rule(rule)
 
 
 def words(changes: Sequence[Change], most: int | None) -> Iterator[str]:
     """Line by line, newly allowed first; at most so many entries, and how many more there are."""
     entries = _entries(changes)
-    shown = entries if most is None else entries[:most]
+    printed = entries if most is None else entries[:most]
     for kind in Kind:
         count = sum(1 for each, _ in entries if each is kind)
         if not count:
             continue
         yield f"{HEADS[kind]}: {count}"
-        for each, lines in shown:
+        for each, lines in printed:
             if each is kind:
                 yield from (f"  {line}" for line in lines)
         yield ""
-    if len(shown) < len(entries):
-        yield f"and {len(entries) - len(shown)} more of these; --all shows them"
+    if len(printed) < len(entries):
+        yield f"and {len(entries) - len(printed)} more of these; --all shows them"
 
 
 def _entries(changes: Sequence[Change]) -> list[tuple[Kind, list[str]]]:
@@ -157,29 +154,23 @@ def _entries(changes: Sequence[Change]) -> list[tuple[Kind, list[str]]]:
 
 
 def _who(change: Change) -> str:
-    parts = [_element(element) for element in change.elements]
-    if change.place.groups_known is False:
-        parts.append("whose groups are not all known")
+    more = []
     if change.place.issuer is not None:
-        parts.append(f"of provider {_choices(change.place.issuer, 'any that no rule names')}")
-    return " with ".join(parts[:1]) + "".join(f", {part}" for part in parts[1:]) if parts else "everybody"
+        more.append(f"of {_named_by(change.place.issuer, 'provider')}")
+    if change.place.groups_known is False:
+        more.append("whose groups are not all known")
+    if not change.elements:
+        return " ".join(["everybody", *more])
+    return ", ".join([*(f"{element.kind} {one_of(element.names)}" for element in change.elements), *more])
 
 
-def _element(element: Element) -> str:
-    return f"{element.kind} {_some(element.names)}"
-
-
-def _some(names: Sequence[str]) -> str:
-    if len(names) == 1:
-        return names[0]
-    if len(names) <= _NAMES:
-        return f"{', '.join(names[:-1])} or {names[-1]}"
-    return f"{', '.join(names[: _NAMES - 1])} or one of {len(names) - _NAMES + 1} more"
-
-
-def _choices(point: Point[Any], rest: str) -> str:
-    names = [str(name) for name in (point.value, *point.others)]
-    return _some([*names, rest] if point.rest and point.others else [rest] if point.rest else names)
+def _named_by(point: Point[Any], what: str) -> str:
+    """`provider a or b`; the last name of a point that stands for what no rule names is made up."""
+    names = ["none" if name is None else str(name) for name in (point.value, *point.others)]
+    if not point.rest:
+        return f"{what} {one_of(names)}"
+    rest = "any that no rule names"
+    return f"{what} {one_of([*names[:-1], rest])}" if names[1:] else f"any {what} that no rule names"
 
 
 def _where(change: Change) -> tuple[str, ...]:
@@ -187,22 +178,14 @@ def _where(change: Change) -> tuple[str, ...]:
     if change.place.explicit:
         found.append("on routes for which a rule has to list the operation")
     if change.place.version is not None:
-        found.append(f"version {_versions(change.place.version)}")
+        found.append(_named_by(change.place.version, "version"))
     if change.place.address is not None:
         peer = change.place.address.value
         found.append("from an unknown address" if peer is None else f"from addresses like {peer}")
     if change.place.time is not None:
-        found.append(f"at times like {_instant(change.place.time)}")
+        instant = change.place.time.value
+        found.append(f"at times like {shown(instant.at, instant.zone)}")
     return tuple(found)
-
-
-def _versions(point: Point[str | None]) -> str:
-    names = ["none" if name is None else name for name in (point.value, *point.others)]
-    return _some([*names[:-1], "any that no rule names"] if point.rest else names)
-
-
-def _instant(point: Point[Instant]) -> str:
-    return point.value.words
 
 
 def _named(model: Named) -> str:
@@ -223,9 +206,5 @@ def _said(decision: Decision) -> str:
     if rule is None:
         return "denied, for no rule allows it"
     text = f"{_WHY[decision.why]} {rule.id} ({rule.place})"
-    limits = [
-        f"{rule_id} limits {', '.join(f'{name}: {value}' for name, value in told(terms).items())}"
-        for rule_id, terms in decision.terms
-        if terms != NO_TERMS
-    ]
+    limits = [f"{rule_id} limits {said.terms_written(terms)}" for rule_id, terms in decision.terms if terms != NO_TERMS]
     return "; ".join([text, *limits])

@@ -6,14 +6,11 @@ Knows: words, columns, the form of the JSON. Must not know: how anything was fou
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
-from datetime import UTC, datetime
 from typing import Any
 
+from gateway.cli.policy import said
 from gateway.policy.explain import Asked, Explanation
-from gateway.policy.moments import shown
-from gateway.policy.rules import Rule
-from gateway.terms import NO_TERMS, Terms
+from gateway.policy.moments import shown, written
 
 
 def words(found: Explanation, asked: Asked, notes: Sequence[str]) -> Iterator[str]:
@@ -28,7 +25,7 @@ def words(found: Explanation, asked: Asked, notes: Sequence[str]) -> Iterator[st
     if not found.allowed:
         yield f"  the caller gets HTTP {found.status}, {found.code}"
     for rule, terms in found.decision.terms:
-        yield f"  under the terms of {rule}: {_terms(terms)}"
+        yield f"  under the terms of {rule}: {said.terms_written(terms)}"
     for line in notes:
         yield f"  note: {line}"
     yield from _near(found)
@@ -63,32 +60,15 @@ def _who(asked: Asked) -> str:
     return " ".join(parts)
 
 
-def _terms(terms: Terms) -> str:
-    return ", ".join(f"{name} {_term(value)}" for name, value in _told(terms)) or "none"
-
-
-def _term(value: object) -> str:
-    if isinstance(value, frozenset):
-        return " ".join(sorted(value))
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _told(terms: Terms) -> Iterator[tuple[str, Any]]:
-    for each in fields(terms):
-        value = getattr(terms, each.name)
-        if value != getattr(NO_TERMS, each.name):
-            yield each.name, value
-
-
 def members(found: Explanation, asked: Asked, notes: Sequence[str], generation: str) -> dict[str, Any]:
     """The JSON object (docs/policy-tools.md)."""
     principal, model = asked.principal, asked.model
     return {
         "decision": "allow" if found.allowed else "deny",
-        "rule": _rule(found.decision.rule) if found.decision.rule is not None else None,
+        "rule": said.rule(found.decision.rule) if found.decision.rule is not None else None,
         "reason": found.reason,
         "near_misses": [
-            {"rule": _rule(miss.rule), "lacks": miss.lack.text, "respect": miss.lack.respect.value}
+            {"rule": said.rule(miss.rule), "lacks": miss.lack.text, "respect": miss.lack.respect.value}
             for miss in found.near_misses
         ],
         "generation": generation,
@@ -96,13 +76,7 @@ def members(found: Explanation, asked: Asked, notes: Sequence[str], generation: 
         "status": found.status,
         "near_misses_left_out": found.more,
         "farther": found.farther,
-        "terms": [
-            {
-                "rule": rule,
-                **{name: sorted(value) if isinstance(value, frozenset) else value for name, value in _told(terms)},
-            }
-            for rule, terms in found.decision.terms
-        ],
+        "terms": [{"rule": rule, **said.terms(terms)} for rule, terms in found.decision.terms],
         "subject": {
             "user": principal.subject,
             "groups": sorted(principal.groups),
@@ -114,11 +88,7 @@ def members(found: Explanation, asked: Asked, notes: Sequence[str], generation: 
         "model": model.name,
         "operation": model.operation.value,
         "version": model.version,
-        "at": datetime.fromtimestamp(asked.at, UTC).isoformat(),
+        "at": written(asked.at),
         "from": asked.peer,
         "notes": [*notes],
     }
-
-
-def _rule(rule: Rule) -> dict[str, Any]:
-    return {"id": rule.id, "file": rule.file, "line": rule.line}

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from gateway.policy.conditions import DAYS, Window
+from gateway.policy.conditions import Window
 
 SPAN: Final = 366  # days that are looked at: every change of time that comes each year is within
 _DAY: Final = 86_400  # seconds
@@ -29,17 +29,6 @@ class Instant:
 
     at: float
     zone: str
-
-    @property
-    def text(self) -> str:
-        """As in RFC 3339."""
-        return datetime.fromtimestamp(self.at, UTC).isoformat().replace("+00:00", "Z")
-
-    @property
-    def words(self) -> str:
-        """Day and clock on the wall."""
-        wall = datetime.fromtimestamp(self.at, ZoneInfo(self.zone))
-        return f"{DAYS[wall.weekday()].capitalize()} {wall:%H:%M} {self.zone} ({self.text})"
 
 
 def monday(at: float) -> float:

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.cli.policy import said
 from gateway.policy.conditions import Window, address_of, within
 from gateway.policy.diff import names as names_module
 from gateway.policy.diff.bounds import TooMuch
 from gateway.policy.diff.names import made_up
 from gateway.policy.diff.places import addresses
-from gateway.policy.diff.terms import told
 from gateway.policy.diff.times import instants
 from gateway.terms import NO_TERMS, Terms, covers
 from tests.policy.diff.small import NOW
@@ -95,4 +95,5 @@ def test_every_term_is_seen_to_let_in_more_or_less(field: str) -> None:
     narrow, wide = replace(NO_TERMS, **{field: less}), replace(NO_TERMS, **{field: more})  # type: ignore[arg-type]
     assert covers(wide, narrow)
     assert not covers(narrow, wide)
-    assert told(narrow) != told(wide)
+    assert said.terms(narrow) != said.terms(wide)
+    assert said.terms_written(narrow) != said.terms_written(wide)
