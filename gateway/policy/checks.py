@@ -58,6 +58,22 @@ def _exact(text: str) -> str:
 def _subject(text: str) -> str:
     if text.startswith("!"):
         return "'!' does not exclude; write a rule with 'effect: deny' for those who are left out"
+    return _literal(text)
+
+
+def _group(text: str) -> str:
+    if text.startswith("!"):
+        return "'!' does not exclude; name the group in 'not_groups' instead, without '!'"
+    return _literal(text)
+
+
+def _not_group(text: str) -> str:
+    if text.startswith("!"):
+        return "'not_groups' leaves out already; write the group without '!'"
+    return _literal(text)
+
+
+def _literal(text: str) -> str:
     if "*" in text:
         return "names are literal here; '*' stands for nobody. For everybody of a provider give only 'issuers'"
     return _exact(text)
@@ -130,11 +146,11 @@ def _engine_field(text: str) -> str:
 CHECKS: Final[dict[tuple[str, ...], Callable[[Any], str]]] = {
     ("id",): _of_text(_id),
     ("subjects", "users"): _of_text(_subject),
-    ("subjects", "groups"): _of_text(_subject),
+    ("subjects", "groups"): _of_text(_group),
     ("subjects", "clients"): _of_text(_subject),
     ("subjects", "issuers"): _of_text(_issuer),
     ("subjects", "scopes"): _of_text(_subject),
-    ("subjects", "not_groups"): _of_text(_subject),
+    ("subjects", "not_groups"): _of_text(_not_group),
     ("engine_fields",): _of_text(_engine_field),
     ("models",): _of_text(_model),
     ("versions",): _of_text(_version),
