@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from gateway.globs import Glob, compile_glob
+from gateway.globs import Glob, compile_glob, tokens_of
 
 # Longest walk through two patterns. Real ones need tens of steps; where a walk would be longer, the answer is the one
 # that claims nothing.
@@ -52,11 +52,15 @@ def included(pattern: str, others: tuple[str, ...]) -> bool:
     return True
 
 
-@lru_cache(KNOWN_LIMIT)
 def meet(one: str, other: str) -> bool:
     """Whether there is a name that matches both. True where finding out would take too long."""
-    if "*" not in one and "*" not in other:
-        return one == other
+    if "*" not in one:
+        return one == other if "*" not in other else _compiled(other)(one)
+    return _compiled(one)(other) if "*" not in other else _meet(one, other)
+
+
+@lru_cache(KNOWN_LIMIT)
+def _meet(one: str, other: str) -> bool:
     first, second = _Walk(one), _Walk(other)
     letters = _letters([first, second])
     start = (first.start, second.start)
@@ -93,7 +97,7 @@ class _Walk:
     def __init__(self, pattern: str) -> None:
         self._steps: dict[str, int] = {}
         self._stars = self._crossing = 0
-        pieces = list(_pieces(pattern))
+        pieces = tokens_of(pattern)
         for position, piece in enumerate(pieces):
             bit = 1 << position
             if piece.startswith("*"):
@@ -118,23 +122,6 @@ class _Walk:
     def _open(self, at: int) -> int:
         """A star also stands for nothing; two never stand side by side."""
         return at | (at & self._stars) << 1
-
-
-def _pieces(pattern: str) -> Iterator[str]:
-    """Single characters, `*` and `**`; a longer run of stars is `**`, and so is a pattern that is only a star."""
-    if pattern == "*":
-        yield "**"
-        return
-    stars = 0
-    for character in [*pattern, ""]:
-        if character == "*":
-            stars += 1
-            continue
-        if stars:
-            yield "*" * min(stars, 2)
-            stars = 0
-        if character:
-            yield character
 
 
 def _letters(walks: Iterable[_Walk]) -> tuple[str, ...]:
