@@ -64,20 +64,24 @@ def about(code: str, rule: Rule, message: str) -> Finding:
     return Finding(code, rule.id, rule.file, rule.line, message)
 
 
-def lint(rules: Sequence[Rule], *, overlaps: bool = False) -> Iterator[Finding]:
+#: Goes through rules, each of which takes its time, and may show how far it is.
+Watch = Callable[[Sequence[Rule]], Iterable[Rule]]
+
+
+def lint(rules: Sequence[Rule], *, overlaps: bool = False, watch: Watch = iter) -> Iterator[Finding]:
     """What can be said of rules alone. `overlaps`: also where rules that deny cut into rules that allow."""
     possible = [rule for rule in rules if not impossible(rule)]
     for rule in rules:
         if impossible(rule):
             yield about("never_holds", rule, "whoever has one of its groups has one of its not_groups, too")
-    shut = list(_unreachable(possible))
+    shut = list(_unreachable(possible, watch))
     yield from shut
     gone = {finding.rule for finding in shut}
-    yield from _redundant([rule for rule in possible if rule.id not in gone])
+    yield from _redundant([rule for rule in possible if rule.id not in gone], watch)
     yield from (finding for rule in rules for finding in _everything(rule))
     yield from _misspelt(rules)
     if overlaps:
-        yield from _overlaps(possible)
+        yield from _overlaps(possible, watch)
 
 
 class _Index:
@@ -118,24 +122,24 @@ def _covering(rule: Rule, others: Sequence[Rule], does: Callable[[Rule, Rule], b
     return list(found.values())
 
 
-def _unreachable(rules: Sequence[Rule]) -> Iterator[Finding]:
+def _unreachable(rules: Sequence[Rule], watch: Watch) -> Iterator[Finding]:
     denying = [rule for rule in rules if rule.effect is Effect.DENY]
     allowing = [rule for rule in rules if rule.effect is Effect.ALLOW]
     index = _Index(denying)
-    for rule in allowing:
+    for rule in watch(allowing):
         if shutting := _covering(rule, index.near(rule), shuts):
             yield about("unreachable", rule, f"allows nothing, because all of it is denied by {_named(shutting)}")
-    for rule in denying:
+    for rule in watch(denying):
         if all(apart(rule, other) for other in allowing):
             yield about("unreachable", rule, "denies nothing that any rule allows")
 
 
-def _redundant(rules: Sequence[Rule]) -> Iterator[Finding]:
+def _redundant(rules: Sequence[Rule], watch: Watch) -> Iterator[Finding]:
     """One after the other, the last first: all that are found can be taken out, and of equal ones the first stays."""
     index = {effect: _Index(rule for rule in rules if rule.effect is effect) for effect in Effect}
     gone: set[str] = set()
     found: list[Finding] = []
-    for rule in reversed(rules):
+    for rule in watch(rules[::-1]):
         others = [one for one in index[rule.effect].near(rule) if one.id != rule.id and one.id not in gone]
         if covering := _covering(rule, others, _replaces):
             gone.add(rule.id)
@@ -173,13 +177,12 @@ def _misspelt(rules: Sequence[Rule]) -> Iterator[Finding]:
             yield about("misspelt_name", first[name], text)
 
 
-def _overlaps(rules: Sequence[Rule]) -> Iterator[Finding]:
+def _overlaps(rules: Sequence[Rule], watch: Watch) -> Iterator[Finding]:
     allowing = [rule for rule in rules if rule.effect is Effect.ALLOW]
-    for rule in rules:
-        if rule.effect is Effect.DENY:
-            cut = [other for other in allowing if not apart(rule, other) and not shuts(rule, other)]
-            if cut:
-                yield about("overlap", rule, f"denies a part of what is allowed by {_named(cut)}")
+    for rule in watch([rule for rule in rules if rule.effect is Effect.DENY]):
+        cut = [other for other in allowing if not apart(rule, other) and not shuts(rule, other)]
+        if cut:
+            yield about("overlap", rule, f"denies a part of what is allowed by {_named(cut)}")
 
 
 def _named(rules: Sequence[Rule]) -> str:

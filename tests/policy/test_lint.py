@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from ipaddress import ip_network
 from pathlib import Path
@@ -188,6 +189,21 @@ def test_a_group_that_is_spelt_otherwise_elsewhere_is_pointed_out_with_the_place
     assert str(finding) == (
         "p.yaml:2: rule b: groups: 'Science' is hardly another than 'science', which stands at p.yaml:1"
     )
+
+
+@pytest.mark.parametrize("overlaps", [False, True])
+def test_whoever_watches_sees_each_rule_pass_and_what_is_found_is_the_same(*, overlaps: bool) -> None:
+    rules = [rule("yes", models=("n/x",), operations=["infer"]), deny("no", models=("n/*",), groups=frozenset({"g"}))]
+    seen: list[str] = []
+
+    def watched(shown: Sequence[Rule]) -> Iterator[Rule]:
+        for one in shown:
+            seen.append(one.id)
+            yield one
+
+    assert list(lint(rules, overlaps=overlaps, watch=watched)) == list(lint(rules, overlaps=overlaps))
+    assert set(seen) == {"yes", "no"}
+    assert seen.count("no") == (3 if overlaps else 2)
 
 
 def test_a_thousand_rules_are_looked_through() -> None:

@@ -6,7 +6,7 @@ Knows: arguments, what is printed where. Must not know: what is looked for.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +17,9 @@ from gateway.identity.apikeys.keyfile import written
 from gateway.policy.files import load
 from gateway.policy.fitting import fitting
 from gateway.policy.lint import Finding, lint
+from gateway.policy.rules import Rule
 from gateway.policy.surroundings import surroundings
+from gateway.progress import progress
 from gateway.startup import CannotStart
 
 TEXT: Final = "find rules that do nothing, or more than they should, and names that fit nothing"
@@ -56,11 +58,15 @@ def run(args: argparse.Namespace) -> int:
 
 def _findings(asked: Place, *, overlaps: bool) -> Iterator[Finding]:
     rules = load(asked.policies)
-    yield from lint(rules, overlaps=overlaps)
+    yield from lint(rules, overlaps=overlaps, watch=_watched)
     if asked.settings is not None:
         keys = asked.settings.api_keys
         groups = None if keys is None else _key_groups(keys.file)
         yield from fitting(rules, surroundings(asked.settings, groups, str(asked.config)))
+
+
+def _watched(rules: Sequence[Rule]) -> Iterator[Rule]:
+    return progress(rules, "rules", len(rules))
 
 
 def _key_groups(file: Path) -> list[str] | None:
