@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from gateway.policy.checks import LIMITS, RATES
+from gateway.policy.files import Limits
+from gateway.terms import Terms
 from tests.policy.files import one, put, wrong
 
 
@@ -136,3 +140,10 @@ def test_a_condition_or_a_limit_that_says_nothing_sensible_is_refused_at_its_pla
     (told,) = wrong(put(tmp_path, a=one(**setting)))
     assert told.startswith(f"a.yaml:{place}: "), told
     assert message in told
+
+
+def test_each_limit_that_can_be_written_is_checked_and_is_a_term_or_comes_later() -> None:
+    """Each is written down three times: as it is written, as it is checked, as it is held against calls."""
+    written = {each.name for each in fields(Limits)} - {"on_excess"}
+    assert written == LIMITS
+    assert written - set(RATES) == {each.name for each in fields(Terms)} - {"engine_fields", "clamp"}
