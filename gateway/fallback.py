@@ -125,7 +125,7 @@ class Fallback:
             for each in grants:
                 if each.terms or not self._terms.plain(asked):
                     asked = _at_once(self._terms.meet(asked, each, self._exchange, outcome))
-            return Turn(asked, grant, attempts, outcome, reply.told)
+            return Turn(asked.to_send(), grant, attempts, outcome, reply.told)
         except Refusal:
             attempts.close()
             return None

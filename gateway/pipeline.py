@@ -139,6 +139,7 @@ class Pipeline:
         for each in grants:
             if each.terms or not self._terms.plain(asked):
                 asked = await self._terms.meet(asked, each, exchange, outcome)
+        asked = asked.to_send()
         attempts = Attempts(asked.pool, grant.model.name, asked.payload, exchange.body)
         if others is None:
             with self._admission.admit(asked.pool.name):

@@ -116,8 +116,9 @@ class Resolved:
 
     `needs`: each of these must be granted; the first is the one that is accounted. `target` is path and query as they
     go to the backend. `payload` is the whole body to send, or None to stream the caller's body as it arrives, up to
-    `limit` bytes. `fields`: the top level of a body that is a JSON object and was read, else None. `interface`: whose
-    words the body is written in. `others`: models that may serve the call where this one cannot; None for most.
+    `limit` bytes. `fields`: the top level of a body that is a JSON object and was read, else None; they may take ten
+    times the memory of the body and count nowhere, so they go once the call was held against its terms. `interface`:
+    whose words the body is written in. `others`: models that may serve the call where this one cannot; None for most.
     """
 
     __slots__ = ("fields", "interface", "limit", "needs", "others", "payload", "pool", "target", "usage")
@@ -143,6 +144,10 @@ class Resolved:
         self.payload: Final = payload
         self.limit: Final = limit
         self.usage: Final = usage
+
+    def to_send(self) -> Resolved:
+        """The same, as far as it is sent: without `fields` and `others`."""
+        return Resolved(self.needs, self.pool, self.target, self.payload, self.limit, self.usage, None, self.interface)
 
 
 @dataclass(frozen=True, slots=True)

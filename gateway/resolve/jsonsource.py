@@ -38,7 +38,7 @@ async def from_json(ask: Ask, body: Body) -> Resolved | Choice:
     refuse_other_cases(peeked.fields)
     if isinstance(plan, Split):
         refuse_others(peeked.fields, plan.name)
-        return Choice(_Shared(plan, _Read(ask, content, peeked)).ranked)
+        return Choice(_Shared(plan, _Read(ask, content, peeked)).ranked)  # drawn at once
     return _resolved(ask, content, peeked, plan)
 
 
@@ -48,21 +48,27 @@ def _resolved(ask: Ask, content: bytes, peeked: jsonbody.Peeked, plan: Plan) -> 
     payload = content if peeked.model == sent else jsonbody.rewrite(content, sent)
     if len(payload) > plan.limit:
         raise TooLarge
-    others = Choice(_StandIns(plan, _Read(ask, content, peeked)).ranked) if plan.others else None
+    # They wait as long as the call lasts, and what was read of a body may be ten times as large as it.
+    others = Choice(_StandIns(plan, _Read(ask, content)).ranked) if plan.others else None
     return Resolved(
         plan.needs, plan.pool, ask.target, payload, plan.limit, ask.usage, peeked.fields, ask.interface, others
     )
 
 
 class _Read:
-    """A request whose body was read."""
+    """A request whose body was read. `peeked`: what it says, where that is not to be read once more."""
 
-    __slots__ = ("ask", "content", "peeked")
+    __slots__ = ("_peeked", "ask", "content")
 
-    def __init__(self, ask: Ask, content: bytes, peeked: jsonbody.Peeked) -> None:
+    def __init__(self, ask: Ask, content: bytes, peeked: jsonbody.Peeked | None = None) -> None:
         self.ask: Final = ask
         self.content: Final = content
-        self.peeked: Final = peeked
+        self._peeked = peeked
+
+    @property
+    def peeked(self) -> jsonbody.Peeked:
+        """What the body says."""
+        return self._peeked or jsonbody.peek(self.content)
 
 
 class _Way:
