@@ -92,7 +92,7 @@ class UsageKind(Enum):
 
 
 class Interface(Enum):
-    """Whose words a body is written in.
+    """Whose words a body is written in, by the word of the rule table.
 
     `GENERATE`: Triton's text in JSON. `FORM`, `PICTURE_FORM`: fields of a form. `PLAIN`: JSON that asks for no tokens.
     `UNKNOWN`: nobody here can tell what such a body asks for.
@@ -106,9 +106,9 @@ class Interface(Enum):
     MESSAGES = "messages"
     GENERATE = "generate"
     FORM = "form"
-    PICTURE_FORM = "picture form"
+    PICTURE_FORM = "picture-form"
     PLAIN = "plain"
-    UNKNOWN = "unknown"
+    UNKNOWN = "-"
 
 
 class Resolved:

@@ -15,7 +15,7 @@ from gateway.call import Grant, Outcome
 from gateway.caps.excess import Change, Excess
 from gateway.caps.numbers import NUMBERS
 from gateway.caps.salt import salt
-from gateway.caps.terms import excesses, fill, speak_of_fields
+from gateway.caps.terms import UNREADABLE, excesses, fill, speak_of_fields
 from gateway.caps.wanted import HOLDERS, Wanted
 from gateway.errors import CapExceeded, Refusal, TooLarge
 from gateway.exchange import Exchange
@@ -41,11 +41,6 @@ _WHOLE: Final = re.compile(r"[0-9]{1,15}")
 
 #: The field of the answer that names what was lowered, filled in or left out.
 CLAMPED: Final = b"x-gateway-clamped"
-
-_UNREADABLE: Final = (
-    "What a call asks for cannot be seen on this route, and how much you may ask for is limited. Use a route that is "
-    "written in JSON ('/generate' of Triton), or ask for a rule without these limits."
-)
 
 
 class Meeting:
@@ -105,7 +100,7 @@ def _unread(terms: _Listed, asked: Resolved, exchange: Exchange) -> tuple[str, i
         free = [(most, rule) for most, rule in free if most is None or most >= exchange.body.received]
     if not free:
         if asked.payload is None and asked.interface not in _UNDERSTOOD:
-            raise CapExceeded(_UNREADABLE)
+            raise CapExceeded(UNREADABLE)
         return None
     fitting = [(most, rule) for most, rule in free if most is None or (size is not None and size <= most)]
     most, rule = fitting[0] if fitting else max(free, key=_most)

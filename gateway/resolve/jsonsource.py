@@ -51,7 +51,7 @@ def _resolved(ask: Ask, content: bytes, peeked: jsonbody.Peeked, plan: Plan) -> 
     # They wait as long as the call lasts, and what was read of a body may be ten times as large as it.
     others = Choice(_StandIns(plan, _Read(ask, content)).ranked) if plan.others else None
     return Resolved(
-        plan.needs, plan.pool, ask.target, payload, plan.limit, ask.usage, peeked.fields, ask.interface, others
+        plan.needs, plan.pool, ask.target, payload, plan.limit, ask.usage, peeked.fields, ask.row.interface, others
     )
 
 

@@ -16,7 +16,6 @@ from gateway.errors import AmbiguousModel, BadRequest, NotFound, TooLarge, Unkno
 from gateway.exchange import Body
 from gateway.pools.backends import Pool
 from gateway.resolve import formbody, jsonbody, paths
-from gateway.resolve.interfaces import interface
 from gateway.resolve.media import Media, require_form, require_json, require_once
 from gateway.resolve.models import Face, Served
 from gateway.resolve.plans import Plan, Split
@@ -47,9 +46,7 @@ _USAGE: Mapping[tuple[str, Source], UsageKind] = {
     ("openai", Source.JSON): UsageKind.OPENAI,
     ("openai", Source.FORM): UsageKind.OPENAI,
     ("retriever", Source.JSON): UsageKind.OPENAI,
-    ("anthropic", Source.JSON): UsageKind.ANTHROPIC,
 }
-_COUNTS_NOTHING = "/v1/messages/count_tokens"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +55,7 @@ class Ask:
 
     `largest` is the body size in bytes that any pool takes which sets no `max_body` of its own; `most` what
     some of the pools takes. All of it follows from the head of the request, `media` too: what a form said of itself.
-    `bodiless`: whatever body came stays here. `interface`: whose words a body is written in.
+    `bodiless`: whatever body came stays here.
     """
 
     face: Face
@@ -73,7 +70,6 @@ class Ask:
     usage: UsageKind
     media: Media | None
     bodiless: bool
-    interface: Interface
     plans: dict[tuple[str | None, bool], Plan | Split] = field(default_factory=dict)
 
 
@@ -90,9 +86,7 @@ def asked(call: Call, face: Face, path: str, found: Found, pools: tuple[Pool, ..
     # RFC 9110 §9.3.1: a body of GET means nothing, and a server that does not read it takes it for the next request.
     bodiless = call.method in {"GET", "HEAD"}
     target, usage = _target(path, call.query), _usage(row)
-    return Ask(
-        face, path, call.query, found, row, pools, largest, most, target, usage, media, bodiless, interface(row, path)
-    )
+    return Ask(face, path, call.query, found, row, pools, largest, most, target, usage, media, bodiless)
 
 
 def limit(pool: Pool, largest: int) -> int:
@@ -265,13 +259,13 @@ def _with_body(ask: Ask, served: Served, operation: Operation, payload: bytes) -
     if len(payload) > most:
         raise TooLarge
     needs = needs_of(ask.row, served, operation)
-    return Resolved(needs, served.pool, ask.target, payload, most, ask.usage, None, ask.interface)
+    return Resolved(needs, served.pool, ask.target, payload, most, ask.usage, None, ask.row.interface)
 
 
 def _unread(ask: Ask, pool: Pool, needs: tuple[ModelRef, ...], path: str, body: Body) -> Resolved:
     payload = b"" if ask.bodiless or body.length == 0 else None
     target, most = _target(path, ask.query), limit(pool, ask.largest)
-    return Resolved(needs, pool, target, payload, most, UsageKind.NONE, None, ask.interface)
+    return Resolved(needs, pool, target, payload, most, UsageKind.NONE, None, ask.row.interface)
 
 
 def _target(path: str, query: str | None) -> bytes:
@@ -279,6 +273,8 @@ def _target(path: str, query: str | None) -> bytes:
 
 
 def _usage(row: Row) -> UsageKind:
-    if row.default is not Default.GRANT or row.pattern.pattern == _COUNTS_NOTHING:
+    if row.default is not Default.GRANT:
         return UsageKind.NONE
+    if row.interface is Interface.MESSAGES:  # a row beside it counts the tokens of a question, and uses none
+        return UsageKind.ANTHROPIC
     return _USAGE.get((row.set, row.source), UsageKind.NONE)

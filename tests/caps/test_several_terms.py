@@ -100,6 +100,14 @@ def test_a_body_that_nobody_understands_is_refused_where_its_fields_are_limited(
     assert meet(b"tensors", limit, NO_TERMS, interface=Interface.UNKNOWN, unread=True).payload is None
 
 
+@pytest.mark.parametrize("limit", FIELD_LIMITS)
+def test_json_whose_words_nobody_knows_is_refused_where_its_members_are_limited(limit: Terms) -> None:
+    body = {"requests": [{"max_tokens": 100_000}]}
+    with pytest.raises(CapExceeded, match="cannot be seen on this route"):
+        meet(body, limit, interface=Interface.UNKNOWN)
+    assert meet(body, limit, Terms(input=99), interface=Interface.UNKNOWN).rule == "r1"
+
+
 def test_how_much_may_be_streamed_is_known_before_it_comes() -> None:
     met = meet(b"tensors", Terms(input=5), interface=Interface.UNKNOWN, unread=True)
     assert (met.resolved.limit, met.payload) == (5, None)
