@@ -215,3 +215,11 @@ def test_a_fault_of_ours_is_an_answer_and_is_accounted() -> None:
 
     assert stage.play() == ["refuse internal_error"]
     assert stage.done[0].status == 500
+
+
+def test_a_call_that_is_refused_before_a_backend_is_asked_takes_nobodys_turn() -> None:
+    stage = Stage({1: answers(), 2: answers()}, payload=None)
+    for length in (1, 10_000, 1):
+        stage.done.clear()
+        stage.play(body=FakeBody(length=length, received=0))
+    assert stage.wire.went_to == [1, 2]
