@@ -221,18 +221,43 @@ class Authorize(Protocol):
     def authorize(self, principal: Principal, model: ModelRef, holding: int) -> Grant: ...
 
 
-class Meet(Protocol):
-    """Holds a call against the terms under which it was granted."""
+class Met:
+    """A call that meets its terms, as it may be sent on; without one, nothing goes to a backend.
 
-    def plain(self, asked: Resolved) -> bool:
-        """Whether there is nothing in the call that needs a closer look even where a grant has no terms."""
+    `grant`: for what it is accounted. `rule`: the rule under whose terms it passes, if any. `changed`: what of its body
+    was lowered, filled in or left out.
+    """
+
+    __slots__ = ("changed", "grant", "resolved", "rule")
+
+    def __init__(
+        self, grant: Grant, resolved: Resolved, rule: str | None = None, changed: tuple[str, ...] = ()
+    ) -> None:
+        self.grant: Final = grant
+        self.resolved: Final = resolved
+        self.rule: Final = rule
+        self.changed: Final = changed
+
+
+class Meet(Protocol):
+    """Holds a call against the terms under which it was granted: it has to meet those of each of its grants.
+
+    What refuses a call for the terms of a grant says under which `rule`.
+    """
+
+    def plain(self, asked: Resolved, grants: tuple[Grant, ...]) -> bool:
+        """Whether the call goes on as it is: nobody set terms, and nothing in it needs a closer look even then."""
         ...
 
-    async def meet(self, asked: Resolved, grant: Grant, exchange: Exchange, outcome: Outcome) -> Resolved:
-        """What may be sent on; waits for nothing where there is a payload.
+    def opened(self, asked: Resolved, grants: tuple[Grant, ...], exchange: Exchange) -> Coroutine[Any, Any, Resolved]:
+        """A call whose body would go by unread: with the body, where only that tells whether it meets the terms.
 
-        Raises `CapExceeded`, `TooLarge`, and where a body has to be read what that raises.
+        Raises `CapExceeded` where nothing would tell, and what reading a body raises.
         """
+        ...
+
+    def held(self, asked: Resolved, grants: tuple[Grant, ...], exchange: Exchange) -> Met:
+        """What may be sent on of a call that needs no opening. Raises `CapExceeded` or `TooLarge`."""
         ...
 
 

@@ -80,6 +80,7 @@ class Lines:
         first = outcome.first_byte
         started = call.started
         tokens_in, tokens_out = outcome.tokens_in, outcome.tokens_out
+        name, mark = call.id.encode(), outcome.mark
         waited, took = int((first - started) * 1e6), int((now - started) * 1e6)  # microseconds
         # A literal, because only that is compiled to joining its parts.
         return (
@@ -87,8 +88,8 @@ class Lines:
             b',"duration_ms":%d.%b,"attempts":%d}\n'
         ) % (
             stamp,
-            call.id.encode(),
-            b'"%b"' % outcome.decision_id if outcome.decision_id else b"null",
+            name,
+            b'"%b%b"' % (mark, name) if mark else b"null",
             b"%d" % outcome.decided_at if outcome.decided_at else b"null",
             facts,
             outcome.status,

@@ -240,9 +240,9 @@ def test_a_line_says_when_it_could_not_hold_all_groups() -> None:
 
 
 def test_a_line_tells_the_decision_its_time_and_nothing_of_them_where_no_rule_was_asked() -> None:
-    made = outcome(decision_id=b"abc.def", decided_at=1764547200)
+    made = outcome(mark=b"abc.", decided_at=1764547200)
     facts = json.loads(Lines().write(made, STAMP, 11.0))
-    assert (facts["decision_id"], facts["decided_at"]) == ("abc.def", 1764547200)
+    assert (facts["decision_id"], facts["decided_at"]) == (f"abc.{CALL.id}", 1764547200)
 
     facts = json.loads(Lines().write(outcome(principal=None, grant=None), STAMP, 11.0))
     assert (facts["decision_id"], facts["decided_at"], facts["groups"], facts["policy"]) == (None, None, None, None)

@@ -17,7 +17,7 @@ from gateway.errors import Forbidden, Refusal, TooLarge
 from gateway.exchange import Exchange
 from gateway.pipeline import Pipeline
 from gateway.pools.backends import Pool, build_pools
-from gateway.seams import Choice, Interface, OwnAnswer, OwnPage, Resolved, UsageKind
+from gateway.seams import Choice, Interface, Met, OwnAnswer, OwnPage, Resolved, UsageKind
 from gateway.settings import Timeouts
 from tests.path.fakes import CALL, Act, FakeBody, FakeIdentity, FakeWire, Recorder
 
@@ -75,17 +75,17 @@ class FakeTerms:
     refusing: Sequence[str]
     telling: Sequence[str]
 
-    def plain(self, asked: Resolved) -> bool:
+    def plain(self, asked: Resolved, grants: tuple[Grant, ...]) -> bool:
         return False
 
-    async def meet(self, asked: Resolved, grant: Grant, exchange: Exchange, outcome: Outcome) -> Resolved:
-        if grant.model.name in self.refusing:
-            outcome.changed += ("refused",)
+    async def opened(self, asked: Resolved, grants: tuple[Grant, ...], exchange: Exchange) -> Resolved:
+        raise AssertionError("every story has its body")
+
+    def held(self, asked: Resolved, grants: tuple[Grant, ...], exchange: Exchange) -> Met:
+        name = grants[0].model.name
+        if name in self.refusing:
             raise Forbidden
-        if grant.model.name in self.telling:
-            exchange.reply.tell(b"clamped", grant.model.name.encode())
-            outcome.changed += (grant.model.name,)
-        return asked
+        return Met(grants[0], asked.to_send(), None, (name,) if name in self.telling else ())
 
 
 @dataclass
