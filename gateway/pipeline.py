@@ -71,10 +71,10 @@ class Pipeline:
         account: Callable[[Outcome], None],
         tallies: Tallies,
         timeouts: Timeouts,
-        pages: Pages | None = None,
-        rulebook: Rulebook = Rulebook(),  # noqa: B008  a frozen value
-        shadow: Tried | None = None,
-        ledger: Ledger | None = None,
+        pages: Pages | None,
+        rulebook: Rulebook,
+        shadow: Tried | None,
+        ledger: Ledger | None,
     ) -> None:
         self._resolver = resolver
         self._identity = identity

@@ -234,7 +234,10 @@ class Stage:
             account=self.done.append,
             tallies=self.tallies,
             timeouts=Timeouts(),
+            pages=None,
             rulebook=Rulebook(1, "0123456789abcdef" * 2),
+            shadow=None,
+            ledger=None,
         )
 
     def begin(self, call: Call = CALL, body: FakeBody | None = None) -> tuple[Drive, Recorder]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from gateway import settings
 from gateway.accounting.tallies import Tallies
 from gateway.admission import Admission
-from gateway.call import Call, Channel, Dialect, Grant, ModelRef, Operation, Outcome, Principal
+from gateway.call import Call, Channel, Dialect, Grant, ModelRef, Operation, Outcome, Principal, Rulebook
 from gateway.drive import Drive
 from gateway.errors import Forbidden, Refusal, TooLarge
 from gateway.exchange import Exchange
@@ -133,6 +133,10 @@ class Standing:
             account=self.done.append,
             tallies=self.tallies,
             timeouts=Timeouts(),
+            pages=None,
+            rulebook=Rulebook(),
+            shadow=None,
+            ledger=None,
         )
 
     def _way(self, place: int, asked: str, others: Choice | None = None) -> FakeWay:

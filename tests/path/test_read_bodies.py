@@ -11,7 +11,7 @@ import pytest
 from gateway import settings
 from gateway.accounting.tallies import Tallies
 from gateway.admission import Admission
-from gateway.call import Channel, Grant, ModelRef, Principal
+from gateway.call import Channel, Grant, ModelRef, Principal, Rulebook
 from gateway.caps.meeting import Meeting
 from gateway.drive import Drive, Moment
 from gateway.exchange import Exchange
@@ -81,6 +81,10 @@ def test_a_call_that_waits_for_its_backend_holds_only_the_bytes_of_its_body(mode
         account=lambda _: None,
         tallies=Tallies(),
         timeouts=Timeouts(),
+        pages=None,
+        rulebook=Rulebook(),
+        shadow=None,
+        ledger=None,
     )
     body = json.dumps({"model": model, "messages": [{}], "n": 1 + (terms == "lowered"), MARK: [[7]]}).encode()
     exchange = Exchange(but(CALL, fields=FIELDS, derived={}), Sent(body), Recorder())
