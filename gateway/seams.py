@@ -119,9 +119,10 @@ class Resolved:
     `limit` bytes. `fields`: the top level of a body that is a JSON object and was read, else None; they may take ten
     times the memory of the body and count nowhere, so they go once the call was held against its terms. `interface`:
     whose words the body is written in. `others`: models that may serve the call where this one cannot; None for most.
+    `ordinary`: the members of the body are all among those that need no closer look where nobody set terms.
     """
 
-    __slots__ = ("fields", "interface", "limit", "needs", "others", "payload", "pool", "target", "usage")
+    __slots__ = ("fields", "interface", "limit", "needs", "ordinary", "others", "payload", "pool", "target", "usage")
 
     def __init__(  # noqa: PLR0913, PLR0917  a value with this many fields
         self,
@@ -134,10 +135,12 @@ class Resolved:
         fields: dict[str, object] | None = None,
         interface: Interface = Interface.UNKNOWN,
         others: Choice | None = None,
+        ordinary: bool = False,
     ) -> None:
         self.fields: Final = fields
         self.interface: Final = interface
         self.others: Final = others
+        self.ordinary: Final = ordinary
         self.needs: Final = needs
         self.pool: Final = pool
         self.target: Final = target

@@ -25,7 +25,8 @@ from gateway.terms import ENGINE_FIELDS, NO_TERMS, Terms
 
 _Listed = tuple[tuple[str, Terms], ...]
 
-_LOOKED_AT: Final = ENGINE_FIELDS | frozenset(HOLDERS)
+#: Members that are looked at where nobody set terms.
+LOOKED_AT: Final = ENGINE_FIELDS | frozenset(HOLDERS)
 
 # Engines whose words these are know a salt (vLLM, SGLang); Anthropic's have none, and other servers may refuse it.
 _SALTED: Final = frozenset((Interface.CHAT, Interface.COMPLETIONS, Interface.RESPONSES))
@@ -48,7 +49,9 @@ class Meeting:
             if grant.terms:
                 return False
         fields = asked.fields
-        return fields is None or (asked.pool.settings.cache_salt is None and _LOOKED_AT.isdisjoint(fields))
+        if fields is None:
+            return True
+        return asked.pool.settings.cache_salt is None and (asked.ordinary or LOOKED_AT.isdisjoint(fields))
 
     async def opened(self, asked: Resolved, grants: tuple[Grant, ...], exchange: Exchange) -> Resolved:
         """The call with its body, where that has to be understood. Raises what `seams.Meet` says."""

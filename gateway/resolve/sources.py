@@ -31,10 +31,11 @@ _EMBEDDINGS = "/v1/embeddings"
 # Ids of things that a backend keeps; whose they are is not known here, so nobody gets at them.
 _KEPT = ("previous_response_id", "conversation")
 
-_WATCHED = frozenset((*_KEPT, *paths.NAMING))
+#: Members that name a model, or what is kept for somebody.
+WATCHED = frozenset((*_KEPT, *paths.NAMING))
 
-# Members that decide what runs. Servers exist (those in Go) that know them in any case of letters.
-_DECIDING = frozenset((*_WATCHED, jsonbody.MODEL, jsonbody.STREAM, *ENGINE_FIELDS))
+#: Members that decide what runs. Servers exist (those in Go) that know them in any case of letters.
+DECIDING = frozenset((*WATCHED, jsonbody.MODEL, jsonbody.STREAM, *ENGINE_FIELDS))
 
 # What servers take for a boolean in a form, in any case; they disagree about everything else.
 _SAID = {
@@ -100,7 +101,7 @@ async def from_form(ask: Ask, body: Body) -> Resolved:
         raise NotFound(detail="the rule reads a form where none was announced")
     content = await body.whole(ask.most)
     name = ask.row.field
-    form = formbody.read(ask.media, content, frozenset({name, "stream", *_WATCHED}))
+    form = formbody.read(ask.media, content, frozenset({name, "stream", *WATCHED}))
     given = form.values.get(name)
     voiced = name == "voice"
     asked, dot, rest = given.partition(".") if given is not None and voiced else (given, "", "")
@@ -234,15 +235,15 @@ def needs_of(row: Row, served: Served, operation: Operation, version: str | None
 
 
 def refuse_other_cases(given: Iterable[str]) -> None:
-    """Refuse a member that is one of `_DECIDING` but for the case of its letters."""
+    """Refuse a member that is one of `DECIDING` but for the case of its letters."""
     for name in given:
-        if not (name.islower() and name.isascii()) and (plain := name.casefold()) in _DECIDING:
+        if not (name.islower() and name.isascii()) and (plain := name.casefold()) in DECIDING:
             raise BadRequest(f"Write '{plain}' in lower case.", param=plain)
 
 
 def refuse_others(given: Mapping[str, object], sent: str) -> None:
     """Refuse what names a model besides `model`, unless it is the same, and ids of what is kept for somebody."""
-    if _WATCHED.isdisjoint(given):
+    if WATCHED.isdisjoint(given):
         return
     for name in _KEPT:
         if given.get(name) is not None:
