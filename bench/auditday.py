@@ -139,7 +139,7 @@ def decided(policy: Policy, generation: int, share: range, count: int) -> Iterat
         outcome.principal = principal = _caller(chance.randrange(CALLERS))
         outcome.model = model = _model(chance.randrange(RULES) if chance.random() < 0.2 else _team(principal), chance)
         outcome.pool, outcome.rulebook = "nim", rulebook
-        outcome.decision_id = b"%016x-%b" % (generation, outcome.call.id.encode())
+        outcome.mark = b"%016x-" % generation
         outcome.decided_at = int(at)
         try:
             outcome.grant = policy.authorize(principal, model, policy.holding(float(int(at)), outcome.call.peer))

@@ -39,9 +39,12 @@ RETRIES = 2
 
 
 class Attempts:
-    """The attempts of one call on one pool. `payload`: see `seams.Outbound`. `left`: how many may follow the first."""
+    """The attempts of one call on one pool. `payload`: see `seams.Outbound`. `left`: how many may follow the first.
 
-    __slots__ = ("_body", "_model", "_next", "_payload", "_pool", "_rest", "_tried", "left", "retries")
+    The pool is asked once there is to be one: a call that is refused before that takes nobody's turn.
+    """
+
+    __slots__ = ("_begun", "_body", "_model", "_next", "_payload", "_pool", "_rest", "_tried", "left", "retries")
 
     def __init__(self, pool: Pool, model: str, payload: bytes | None, body: Body, left: int = RETRIES) -> None:
         self._pool = pool
@@ -49,12 +52,16 @@ class Attempts:
         self._payload = payload
         self._body = body
         self.left = left
-        self._tried = self._next = pool.first(model, time.monotonic())
+        self._begun = False
+        self._tried: Backend | None = None
+        self._next: Backend | None = None
         self._rest: Iterator[Backend] | None = None
         self.retries: list[Retry] | None = None
 
     def next(self) -> Backend | None:
         """The backend to try now, or None."""
+        if not self._begun:
+            self._first()
         backend, self._next = self._next, None
         return backend
 
@@ -75,12 +82,17 @@ class Attempts:
 
     def begin(self, *, counted: bool) -> bool:
         """Whether there is a first attempt. `counted`: it is a retry as well, since another pool was asked before."""
+        self._first()
         return self._next is not None and (not counted or self._count())
 
     def close(self) -> None:
         """Give the budget back."""
         for retry in self.retries or ():
             retry.release()
+
+    def _first(self) -> None:
+        self._begun = True
+        self._tried = self._next = self._pool.first(self._model, time.monotonic())
 
     def _count(self) -> bool:
         retry = self._pool.budget.try_take()

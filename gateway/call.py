@@ -258,8 +258,8 @@ class Difference:
 class Outcome:
     """What became of one call; the only value that grows while the call runs. Times are `time.monotonic()` seconds.
 
-    `series`: where the call is counted, once its model is known. `decision_id` names it to its caller; `decided_at`:
-    UNIX seconds for which the rules of `rulebook` were asked, 0 where they were not. `terms_rule`: the rule under whose
+    `series`: where the call is counted, once its model is known. `mark`: see `exchange.Reply`. `decided_at`: UNIX
+    seconds for which the rules of `rulebook` were asked, 0 where they were not. `terms_rule`: the rule under whose
     terms the call passed or was refused, if any. `changed`: what of its body was lowered, filled in or left out. Most
     calls set few of these, so the defaults stand on the class and making one costs nothing.
     """
@@ -282,9 +282,14 @@ class Outcome:
     changed: tuple[str, ...] = ()
     series: CallSeries | None = None
     rulebook: Rulebook | None = None
-    decision_id: bytes = b""
+    mark: bytes = b""
     decided_at: int = 0
     shadow: Difference | None = None
 
     def __init__(self, call: Call) -> None:
         self.call = call
+
+    @property
+    def decision_id(self) -> bytes:
+        """The name of the decision; empty: none was made."""
+        return self.mark + self.call.id.encode() if self.mark else b""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
-from gateway.call import Call, Dialect, FieldBlock
+from gateway.call import Call, Dialect, FieldBlock, Fields
 from gateway.errors import Refusal
 
 
@@ -66,18 +66,21 @@ class Body(Protocol):
 class Reply(Protocol):
     """The caller's end. Nothing is written before `flush` or `end`, so that a head travels with what follows it.
 
-    `told`: what was told so far; set back to nothing when another model is to answer, which has its own to tell.
+    `mark`: with the name of the call behind it the name of the decision, told in each answer; empty: there is none.
     """
 
-    told: bytes
+    mark: bytes
 
     @property
     def started(self) -> bool:
         """True once the head was given: from here on no other answer is possible."""
         ...
 
-    def tell(self, name: bytes, value: bytes) -> None:
-        """One more field for the answer, whatever it will be; told before it starts. Neither holds a line end."""
+    def tell(self, fields: Fields) -> None:
+        """Further fields for the answer, whatever it will be, in place of those told before; before it starts.
+
+        They hold no line end.
+        """
         ...
 
     def start(self, status: int, fields: FieldBlock, length: int | None) -> None:

@@ -7,20 +7,17 @@ Knows: the order, what a model needs before it takes a call. Must not know: when
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterator
-from typing import Any, Final, cast
+from collections.abc import Iterator
+from typing import Final
 
 from gateway.attempts import Attempts
-from gateway.call import Grant, Outcome, Principal
+from gateway.call import Principal
 from gateway.errors import Refusal
-from gateway.exchange import Exchange, Reply
-from gateway.seams import Authorize, Choice, Meet, Resolved, Way
-
-#: The field of the answer that names the model, where another one was asked for.
-SERVED_BY: Final = b"X-Gateway-Model"
+from gateway.exchange import Exchange
+from gateway.seams import Authorize, Choice, Meet, Met, Resolved, Way
 
 
-def drawn(choice: Choice, principal: Principal, holding: int, policy: Authorize, reply: Reply) -> Resolved:
+def drawn(choice: Choice, principal: Principal, holding: int, policy: Authorize) -> Resolved:
     """The call for the best that is granted; where none is, for the best, which is then refused like any other."""
     ways = choice.ranked(principal)
     for way in ways:
@@ -29,22 +26,18 @@ def drawn(choice: Choice, principal: Principal, holding: int, policy: Authorize,
                 policy.authorize(principal, need, holding)
         except Refusal:
             continue
-        reply.tell(SERVED_BY, way.needs[0].name.encode())
         return way.resolved()
     return ways[0].resolved()
 
 
 class Turn:
-    """A call as it goes to one model. `told`: see `exchange.Reply`. `met`: what the terms of its grant brought."""
+    """A call as it goes to one model."""
 
-    __slots__ = ("asked", "attempts", "grant", "met", "told")
+    __slots__ = ("attempts", "met")
 
-    def __init__(self, asked: Resolved, grant: Grant, attempts: Attempts, met: Outcome, told: bytes = b"") -> None:
-        self.asked: Final = asked
-        self.grant: Final = grant
-        self.attempts: Final = attempts
+    def __init__(self, met: Met, attempts: Attempts) -> None:
         self.met: Final = met
-        self.told: Final = told
+        self.attempts: Final = attempts
 
 
 class Fallback:
@@ -110,34 +103,10 @@ class Fallback:
 
     def _turn(self, way: Way, busy: bool) -> Turn | None:
         try:
-            grants = [self._policy.authorize(self._principal, need, self.holding) for need in way.needs]
-            asked = way.resolved()
+            grants = tuple([self._policy.authorize(self._principal, need, self.holding) for need in way.needs])
+            met = self._terms.held(way.resolved(), grants, self._exchange)
         except Refusal:
             return None
-        grant = grants[0]
-        left = self._attempts.left
-        attempts = Attempts(asked.pool, grant.model.name, asked.payload, self._exchange.body, left)
-        if not attempts.begin(counted=busy):
-            return None
-        reply, outcome = self._exchange.reply, Outcome(self._exchange.call)
-        before, reply.told = reply.told, b""
-        try:
-            for each in grants:
-                if each.terms or not self._terms.plain(asked):
-                    asked = _at_once(self._terms.meet(asked, each, self._exchange, outcome))
-            return Turn(asked, grant, attempts, outcome, reply.told)
-        except Refusal:
-            attempts.close()
-            return None
-        finally:
-            reply.told = before  # until it is this one's turn
-
-
-def _at_once(meeting: Coroutine[Any, Any, Resolved]) -> Resolved:
-    """What comes of it. It waits for nothing, since the body was read; and it is asked where nobody can wait."""
-    try:
-        meeting.send(None)
-    except StopIteration as done:
-        return cast("Resolved", done.value)
-    meeting.close()
-    raise Refusal(detail="holding a call that was read against its terms waited for something")
+        asked = met.resolved
+        attempts = Attempts(asked.pool, met.grant.model.name, asked.payload, self._exchange.body, self._attempts.left)
+        return Turn(met, attempts) if attempts.begin(counted=busy) else None

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import ip_address
 
-from gateway.call import AnswerHead, Call, FieldBlock, Fields, Principal
+from gateway.call import AnswerHead, Call, FieldBlock, Fields, ModelRef, Principal
 from gateway.settings import Network
 
 # RFC 9110 §7.6.1, and those that frame one hop's message.
@@ -246,6 +246,13 @@ class AnswerCrossing:
                 block = FieldBlock(tuple((name, _place(value) if name in _PLACES else value) for name, value in passed))
             head.note(self, block)
         return block
+
+
+def beside(model: ModelRef, changed: tuple[str, ...]) -> Fields:
+    """What the caller is told beside an answer: which model it is of, where another was asked for, and what of the
+    call was lowered, filled in or left out."""
+    served = ((b"X-Gateway-Model", model.name.encode()),) if model.asked else ()
+    return (*served, (b"x-gateway-clamped", ", ".join(changed).encode())) if changed else served
 
 
 def _place(value: bytes) -> bytes:

@@ -17,8 +17,8 @@ from gateway.attempts import Attempts, blame
 from gateway.call import Call, Channel, FieldBlock, Grant, ModelRef, Outcome, Principal, Rulebook
 from gateway.errors import ClientGone, NoBackend, Overloaded, Refusal, Side, TooLarge
 from gateway.exchange import Exchange, Reply
-from gateway.fallback import SERVED_BY, Fallback, Turn, drawn
-from gateway.headers import AnswerCrossing, RequestCrossing
+from gateway.fallback import Fallback, Turn, drawn
+from gateway.headers import AnswerCrossing, RequestCrossing, beside
 from gateway.pools.backends import Pool
 from gateway.pools.ejection import FAILING_STATUS, FailureReason
 from gateway.relay import Relay
@@ -27,6 +27,7 @@ from gateway.seams import (
     Choice,
     Ledger,
     Meet,
+    Met,
     Outbound,
     OwnAnswer,
     Pages,
@@ -44,8 +45,6 @@ _MARK = 12
 
 # Nothing was executed, and no backend of this pool can help; another model may.
 _NOBODY = (NoBackend, Overloaded)
-
-_DECISION = b"X-Decision-Id"
 
 _Granted = tuple[Principal, tuple[ModelRef, ...], int, tuple[Grant, ...], CallSeries]
 
@@ -72,10 +71,10 @@ class Pipeline:
         account: Callable[[Outcome], None],
         tallies: Tallies,
         timeouts: Timeouts,
-        pages: Pages | None = None,
-        rulebook: Rulebook = Rulebook(),  # noqa: B008  a frozen value
-        shadow: Tried | None = None,
-        ledger: Ledger | None = None,
+        pages: Pages | None,
+        rulebook: Rulebook,
+        shadow: Tried | None,
+        ledger: Ledger | None,
     ) -> None:
         self._resolver = resolver
         self._identity = identity
@@ -124,8 +123,7 @@ class Pipeline:
         outcome.principal = principal = self._identity.recall(call) or await self._identity.identify(call)
         # Also where the rules will not be asked: whether there is a model that the caller may not know of stays unsaid.
         outcome.rulebook = self._rulebook
-        outcome.decision_id = decision_id = self._mark + call.id.encode()
-        exchange.reply.tell(_DECISION, decision_id)
+        outcome.mark = exchange.reply.mark = self._mark
         asked = await self._resolver.resolve(call, exchange.body)
         outcome.decided_at = at = int(time.time())  # whole, so that its record is no other time than it was
         holding = self._policy.holding(float(at), call.peer)
@@ -133,19 +131,36 @@ class Pipeline:
             if not isinstance(asked, Choice):
                 _give(exchange.reply, asked.answer(principal, holding), outcome)
                 return
-            asked = drawn(asked, principal, holding, self._policy, exchange.reply)
-        grants = self._decide(call, principal, asked, holding, outcome)
-        others, grant = asked.others, grants[0]
-        for each in grants:
-            if each.terms or not self._terms.plain(asked):
-                asked = await self._terms.meet(asked, each, exchange, outcome)
-        attempts = Attempts(asked.pool, grant.model.name, asked.payload, exchange.body)
+            asked = drawn(asked, principal, holding, self._policy)
+        grants, others = self._decide(call, principal, asked, holding, outcome), asked.others
+        if asked.needs[0].asked:
+            exchange.reply.tell(beside(asked.needs[0], ()))
+        if self._terms.plain(asked, grants):
+            met = Met(grants[0], asked.to_send())
+        else:
+            met = await self._meet(asked, grants, exchange, outcome)
+        asked = met.resolved
+        attempts = Attempts(asked.pool, met.grant.model.name, asked.payload, exchange.body)
         if others is None:
             with self._admission.admit(asked.pool.name):
-                await self._relay(exchange, asked, grant, outcome, attempts, attempts.another)
+                await self._relay(exchange, met, outcome, attempts, attempts.another)
             return
         fallback = Fallback(others, principal, holding, self._policy, self._terms, exchange, attempts)
-        await self._relay_somewhere(exchange, Turn(asked, grant, attempts, outcome), outcome, fallback)
+        await self._relay_somewhere(exchange, Turn(met, attempts), outcome, fallback)
+
+    async def _meet(self, asked: Resolved, grants: tuple[Grant, ...], exchange: Exchange, outcome: Outcome) -> Met:
+        """A call that is held against the terms of its grants, which may need its body."""
+        try:
+            if asked.payload is None:
+                asked = await self._terms.opened(asked, grants, exchange)
+            met = self._terms.held(asked, grants, exchange)
+        except Refusal as refusal:
+            outcome.terms_rule = refusal.rule or None
+            raise
+        outcome.terms_rule, outcome.changed = met.rule, met.changed
+        if met.changed:
+            exchange.reply.tell(beside(grants[0].model, met.changed))
+        return met
 
     def _decide(
         self, call: Call, principal: Principal, asked: Resolved, holding: int, outcome: Outcome
@@ -189,45 +204,41 @@ class Pipeline:
 
     async def _relay_somewhere(self, exchange: Exchange, turn: Turn, outcome: Outcome, fallback: Fallback) -> None:
         """Relay; as long as nothing was executed and nothing answered, turn to the next model that takes the call."""
-        first = turn.grant.model.name
+        first = turn.met.grant.model.name
         try:
             while True:
-                pool = turn.asked.pool.name
                 try:
-                    with self._admission.admit(pool):
-                        await self._relay(exchange, turn.asked, turn.grant, outcome, turn.attempts, fallback.another)
+                    with self._admission.admit(turn.met.resolved.pool.name):
+                        await self._relay(exchange, turn.met, outcome, turn.attempts, fallback.another)
                     return
                 except Refusal as refusal:
                     untouched = refusal.retry or isinstance(refusal, _NOBODY)
                     if exchange.reply.started or not untouched or not fallback.ready():
                         raise
                 turn = fallback.take()
-                self._turn_to(turn, exchange, fallback.holding, outcome)
-                self._tallies.fallbacks[(first, turn.grant.model.name)] += 1
+                self._turn_to(turn.met, exchange, fallback.holding, outcome)
+                self._tallies.fallbacks[(first, turn.met.grant.model.name)] += 1
         finally:
             fallback.close()
 
-    def _turn_to(self, turn: Turn, exchange: Exchange, holding: int, outcome: Outcome) -> None:
+    def _turn_to(self, met: Met, exchange: Exchange, holding: int, outcome: Outcome) -> None:
         """From here on the call is this model's: in what the caller is told, in the audit line, in the numbers."""
-        asked, reply = turn.asked, exchange.reply
-        self._decide(exchange.call, turn.grant.principal, asked, holding, outcome)
-        outcome.terms_rule, outcome.changed = turn.met.terms_rule, turn.met.changed
-        reply.told = turn.told
-        reply.tell(_DECISION, outcome.decision_id)
-        reply.tell(SERVED_BY, asked.needs[0].name.encode())
+        self._decide(exchange.call, met.grant.principal, met.resolved, holding, outcome)
+        outcome.terms_rule, outcome.changed = met.rule, met.changed
+        exchange.reply.tell(beside(met.grant.model, met.changed))
 
     async def _relay(
         self,
         exchange: Exchange,
-        asked: Resolved,
-        grant: Grant,
+        met: Met,
         outcome: Outcome,
         attempts: Attempts,
         another: Callable[[], bool],
     ) -> None:
         """Relay to one backend after the other. `another`: whether a 502, 503 or 504 is to be replaced."""
-        call, reply, pool = exchange.call, exchange.reply, asked.pool
-        outbound = self._prepare(exchange, asked, grant)
+        call, reply, asked = exchange.call, exchange.reply, met.resolved
+        pool = asked.pool
+        outbound = self._prepare(exchange, asked, met.grant)
         relay = Relay(reply, outcome, asked.usage, self._for_callers, another)
         wire = self._wires[call.channel]
         try:

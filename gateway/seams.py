@@ -92,7 +92,7 @@ class UsageKind(Enum):
 
 
 class Interface(Enum):
-    """Whose words a body is written in.
+    """Whose words a body is written in, by the word of the rule table.
 
     `GENERATE`: Triton's text in JSON. `FORM`, `PICTURE_FORM`: fields of a form. `PLAIN`: JSON that asks for no tokens.
     `UNKNOWN`: nobody here can tell what such a body asks for.
@@ -106,9 +106,9 @@ class Interface(Enum):
     MESSAGES = "messages"
     GENERATE = "generate"
     FORM = "form"
-    PICTURE_FORM = "picture form"
+    PICTURE_FORM = "picture-form"
     PLAIN = "plain"
-    UNKNOWN = "unknown"
+    UNKNOWN = "-"
 
 
 class Resolved:
@@ -116,11 +116,13 @@ class Resolved:
 
     `needs`: each of these must be granted; the first is the one that is accounted. `target` is path and query as they
     go to the backend. `payload` is the whole body to send, or None to stream the caller's body as it arrives, up to
-    `limit` bytes. `fields`: the top level of a body that is a JSON object and was read, else None. `interface`: whose
-    words the body is written in. `others`: models that may serve the call where this one cannot; None for most.
+    `limit` bytes. `fields`: the top level of a body that is a JSON object and was read, else None; they may take ten
+    times the memory of the body and count nowhere, so they go once the call was held against its terms. `interface`:
+    whose words the body is written in. `others`: models that may serve the call where this one cannot; None for most.
+    `ordinary`: the members of the body are all among those that need no closer look where nobody set terms.
     """
 
-    __slots__ = ("fields", "interface", "limit", "needs", "others", "payload", "pool", "target", "usage")
+    __slots__ = ("fields", "interface", "limit", "needs", "ordinary", "others", "payload", "pool", "target", "usage")
 
     def __init__(  # noqa: PLR0913, PLR0917  a value with this many fields
         self,
@@ -133,16 +135,22 @@ class Resolved:
         fields: dict[str, object] | None = None,
         interface: Interface = Interface.UNKNOWN,
         others: Choice | None = None,
+        ordinary: bool = False,
     ) -> None:
         self.fields: Final = fields
         self.interface: Final = interface
         self.others: Final = others
+        self.ordinary: Final = ordinary
         self.needs: Final = needs
         self.pool: Final = pool
         self.target: Final = target
         self.payload: Final = payload
         self.limit: Final = limit
         self.usage: Final = usage
+
+    def to_send(self) -> Resolved:
+        """The same, as far as it is sent: without `fields` and `others`."""
+        return Resolved(self.needs, self.pool, self.target, self.payload, self.limit, self.usage, None, self.interface)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,18 +224,43 @@ class Authorize(Protocol):
     def authorize(self, principal: Principal, model: ModelRef, holding: int) -> Grant: ...
 
 
-class Meet(Protocol):
-    """Holds a call against the terms under which it was granted."""
+class Met:
+    """A call that meets its terms, as it may be sent on; without one, nothing goes to a backend.
 
-    def plain(self, asked: Resolved) -> bool:
-        """Whether there is nothing in the call that needs a closer look even where a grant has no terms."""
+    `grant`: for what it is accounted. `rule`: the rule under whose terms it passes, if any. `changed`: what of its body
+    was lowered, filled in or left out.
+    """
+
+    __slots__ = ("changed", "grant", "resolved", "rule")
+
+    def __init__(
+        self, grant: Grant, resolved: Resolved, rule: str | None = None, changed: tuple[str, ...] = ()
+    ) -> None:
+        self.grant: Final = grant
+        self.resolved: Final = resolved
+        self.rule: Final = rule
+        self.changed: Final = changed
+
+
+class Meet(Protocol):
+    """Holds a call against the terms under which it was granted: it has to meet those of each of its grants.
+
+    What refuses a call for the terms of a grant says under which `rule`.
+    """
+
+    def plain(self, asked: Resolved, grants: tuple[Grant, ...]) -> bool:
+        """Whether the call goes on as it is: nobody set terms, and nothing in it needs a closer look even then."""
         ...
 
-    async def meet(self, asked: Resolved, grant: Grant, exchange: Exchange, outcome: Outcome) -> Resolved:
-        """What may be sent on; waits for nothing where there is a payload.
+    def opened(self, asked: Resolved, grants: tuple[Grant, ...], exchange: Exchange) -> Coroutine[Any, Any, Resolved]:
+        """A call whose body would go by unread: with the body, where only that tells whether it meets the terms.
 
-        Raises `CapExceeded`, `TooLarge`, and where a body has to be read what that raises.
+        Raises `CapExceeded` where nothing would tell, and what reading a body raises.
         """
+        ...
+
+    def held(self, asked: Resolved, grants: tuple[Grant, ...], exchange: Exchange) -> Met:
+        """What may be sent on of a call that needs no opening. Raises `CapExceeded` or `TooLarge`."""
         ...
 
 

@@ -19,6 +19,9 @@ _TEXT_LIMIT = 256
 # Longest name of a caller or a client. Those that providers give are no longer (`identity.names`).
 _NAME_LIMIT = 512
 
+# Facts kept for one head, a KiB or so each: as many as pools have backends, and under limits a few more for each.
+_FACTS_LIMIT = 32
+
 # Of the groups and of the scopes that the policy speaks of, so many characters of names are written for one caller.
 _NAMES_LIMIT = 16 * 1024
 
@@ -77,6 +80,7 @@ class Lines:
         first = outcome.first_byte
         started = call.started
         tokens_in, tokens_out = outcome.tokens_in, outcome.tokens_out
+        name, mark = call.id.encode(), outcome.mark
         waited, took = int((first - started) * 1e6), int((now - started) * 1e6)  # microseconds
         # A literal, because only that is compiled to joining its parts.
         return (
@@ -84,8 +88,8 @@ class Lines:
             b',"duration_ms":%d.%b,"attempts":%d}\n'
         ) % (
             stamp,
-            call.id.encode(),
-            b'"%b"' % outcome.decision_id if outcome.decision_id else b"null",
+            name,
+            b'"%b%b"' % (mark, name) if mark else b"null",
             b"%d" % outcome.decided_at if outcome.decided_at else b"null",
             facts,
             outcome.status,
@@ -101,21 +105,27 @@ class Lines:
     def _steady(self, outcome: Outcome) -> bytes:
         """Everything but times and numbers, as members of a JSON object."""
         call, grant = outcome.call, outcome.grant
-        if grant is None or outcome.refusal is not None or _once(outcome):
+        if grant is None or outcome.refusal is not None:
             return _facts(outcome)
-        noted: tuple[Grant, dict[str, bytes]] | None = call.derived.get(self)
+        noted: tuple[Grant, dict[object, bytes]] | None = call.derived.get(self)
         if noted is None or noted[0] is not grant:
             noted = (grant, {})
             call.note(self, noted)
-        facts = noted[1].get(outcome.backend)
+        key = _varying(outcome)
+        facts = noted[1].get(key)
         if facts is None:
-            facts = noted[1][outcome.backend] = _facts(outcome)
+            if len(noted[1]) >= _FACTS_LIMIT:
+                noted[1].clear()
+            facts = noted[1][key] = _facts(outcome)
         return facts
 
 
-def _once(outcome: Outcome) -> bool:
-    """Whether the line has facts that the next call with this head need not have."""
-    return outcome.terms_rule is not None or bool(outcome.changed) or outcome.shadow is not None
+def _varying(outcome: Outcome) -> object:
+    """What of a line may be otherwise for the next call with this head under the same grant."""
+    backend, rule, changed, shadow = outcome.backend, outcome.terms_rule, outcome.changed, outcome.shadow
+    if rule is None and not changed and shadow is None:  # so it is for most
+        return backend
+    return backend, rule, changed, shadow
 
 
 def _facts(outcome: Outcome) -> bytes:

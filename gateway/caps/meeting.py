@@ -8,25 +8,25 @@ Knows: how each kind of body is read and changed. Must not know: which rules the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Final
 
-from gateway.call import Grant, Outcome
+from gateway.call import Grant
 from gateway.caps.excess import Change, Excess
 from gateway.caps.numbers import NUMBERS
 from gateway.caps.salt import salt
-from gateway.caps.terms import excesses, fill
+from gateway.caps.terms import UNREADABLE, excesses, fill
 from gateway.caps.wanted import HOLDERS, Wanted
 from gateway.errors import CapExceeded, Refusal, TooLarge
 from gateway.exchange import Exchange
 from gateway.resolve import formbody, jsonbody, jsonedit
 from gateway.resolve.media import require_form, require_uncoded
-from gateway.seams import Interface, Resolved
+from gateway.seams import Interface, Met, Resolved
 from gateway.terms import ENGINE_FIELDS, NO_TERMS, Terms
 
 _Listed = tuple[tuple[str, Terms], ...]
 
-_LOOKED_AT: Final = ENGINE_FIELDS | frozenset(HOLDERS)
+#: Members that are looked at where nobody set terms.
+LOOKED_AT: Final = ENGINE_FIELDS | frozenset(HOLDERS)
 
 # Engines whose words these are know a salt (vLLM, SGLang); Anthropic's have none, and other servers may refuse it.
 _SALTED: Final = frozenset((Interface.CHAT, Interface.COMPLETIONS, Interface.RESPONSES))
@@ -39,55 +39,84 @@ _IN_FORMS: Final = frozenset(
 )
 _WHOLE: Final = re.compile(r"[0-9]{1,15}")
 
-#: The field of the answer that names what was lowered, filled in or left out.
-CLAMPED: Final = b"x-gateway-clamped"
-
-_UNREADABLE: Final = (
-    "What a call asks for cannot be seen on this route, and how much you may ask for is limited. Use a route that is "
-    "written in JSON ('/generate' of Triton), or ask for a rule without these limits."
-)
-
 
 class Meeting:
     """Implements `seams.Meet`."""
 
-    def plain(self, asked: Resolved) -> bool:
-        """Whether a call under no terms goes on as it is."""
+    def plain(self, asked: Resolved, grants: tuple[Grant, ...]) -> bool:
+        """Whether the call goes on as it is."""
+        for grant in grants:
+            if grant.terms:
+                return False
         fields = asked.fields
-        return fields is None or (asked.pool.settings.cache_salt is None and _LOOKED_AT.isdisjoint(fields))
+        if fields is None:
+            return True
+        return asked.pool.settings.cache_salt is None and (asked.ordinary or LOOKED_AT.isdisjoint(fields))
 
-    async def meet(self, asked: Resolved, grant: Grant, exchange: Exchange, outcome: Outcome) -> Resolved:
-        """What may be sent on. Raises `CapExceeded`, `TooLarge`, and what reading a body raises."""
-        terms = grant.terms or ((grant.rule, NO_TERMS),)
-        if grant.terms:
-            outcome.terms_rule = terms[0][0]
-        if asked.payload == b"":
-            return asked
-        fields, payload, limit = asked.fields, asked.payload, asked.limit
-        if fields is None:
-            if (free := _unread(terms, asked, exchange)) is not None:
-                rule, most = free
-                outcome.terms_rule = rule
-                return _with(asked, payload, min(limit, most), None)
-            if payload is None:
-                payload, fields = await _read(terms, asked, exchange)
-        size = exchange.body.received
-        if fields is None:
-            _chosen(terms, _form(asked, exchange, size), outcome)
-            return asked
-        by = asked.pool.settings.cache_salt
-        wanted = Wanted(fields, asked.interface, size, payload or b"", salted=by is not None)
-        changes = _chosen(terms, wanted, outcome)
-        _announce(changes, exchange, outcome)
-        edits = {change.name: change.text for change in changes}
-        if by is not None and asked.interface in _SALTED:
-            edits["cache_salt"] = salt(by, grant)
-        if edits:
-            payload = jsonedit.edit(payload or b"", edits)
-            fields = jsonbody.peek(payload).fields
-            if len(payload) > limit:
-                raise TooLarge.beyond(limit)
-        return _with(asked, payload, limit, fields)
+    async def opened(self, asked: Resolved, grants: tuple[Grant, ...], exchange: Exchange) -> Resolved:
+        """The call with its body, where that has to be understood. Raises what `seams.Meet` says."""
+        for grant in grants:
+            try:
+                if asked.payload is None and _unread(_terms(grant), asked, exchange) is None:
+                    asked = await _read(_terms(grant), asked, exchange)
+            except Refusal as refusal:
+                _blame(refusal, grant)
+                raise
+        return asked
+
+    def held(self, asked: Resolved, grants: tuple[Grant, ...], exchange: Exchange) -> Met:
+        """What may be sent on. Raises `CapExceeded`, `TooLarge`, and what reading a form raises."""
+        if self.plain(asked, grants):
+            return Met(grants[0], asked.to_send())
+        rule: str | None = None
+        changed: tuple[str, ...] = ()
+        for grant in grants:
+            try:
+                met = _held(asked, grant, exchange)
+            except Refusal as refusal:
+                _blame(refusal, grant)
+                raise
+            asked, changed = met.resolved, changed + met.changed
+            rule = met.rule if grant.terms else rule
+        return Met(grants[0], asked.to_send(), rule, changed)
+
+
+def _terms(grant: Grant) -> _Listed:
+    return grant.terms or ((grant.rule, NO_TERMS),)
+
+
+def _blame(refusal: Refusal, grant: Grant) -> None:
+    if grant.terms:
+        refusal.rule = grant.terms[0][0]
+
+
+def _held(asked: Resolved, grant: Grant, exchange: Exchange) -> Met:
+    """The same for one grant, with `fields` for the next."""
+    terms = _terms(grant)
+    if asked.payload == b"":
+        return Met(grant, asked, terms[0][0])
+    fields, payload, limit = asked.fields, asked.payload, asked.limit
+    if fields is None:
+        if (free := _unread(terms, asked, exchange)) is not None:
+            rule, most = free
+            return Met(grant, _with(asked, payload, min(limit, most), None), rule)
+        if payload is None:
+            raise Refusal(detail="a call was to be held against terms that need its body, and nobody had read it")
+    size = exchange.body.received
+    if fields is None:
+        return Met(grant, asked, _chosen(terms, _form(asked, exchange, size))[0])
+    by = asked.pool.settings.cache_salt
+    wanted = Wanted(fields, asked.interface, size, payload or b"", salted=by is not None)
+    rule, changes = _chosen(terms, wanted)
+    edits = {change.name: change.text for change in changes}
+    if by is not None and asked.interface in _SALTED:
+        edits["cache_salt"] = salt(by, grant)
+    if edits:
+        payload = jsonedit.edit(payload or b"", edits)
+        fields = jsonbody.peek(payload).fields
+        if len(payload) > limit:
+            raise TooLarge.beyond(limit)
+    return Met(grant, _with(asked, payload, limit, fields), rule, tuple(change.words for change in changes))
 
 
 def _with(asked: Resolved, payload: bytes | None, limit: int, fields: dict[str, object] | None) -> Resolved:
@@ -105,7 +134,7 @@ def _unread(terms: _Listed, asked: Resolved, exchange: Exchange) -> tuple[str, i
         free = [(most, rule) for most, rule in free if most is None or most >= exchange.body.received]
     if not free:
         if asked.payload is None and asked.interface not in _UNDERSTOOD:
-            raise CapExceeded(_UNREADABLE)
+            raise CapExceeded(UNREADABLE)
         return None
     fitting = [(most, rule) for most, rule in free if most is None or (size is not None and size <= most)]
     most, rule = fitting[0] if fitting else max(free, key=_most)
@@ -116,12 +145,12 @@ def _most(free: tuple[int | None, str]) -> int:
     return free[0] or 0
 
 
-async def _read(terms: _Listed, asked: Resolved, exchange: Exchange) -> tuple[bytes, dict[str, object]]:
-    """The body of a route that usually passes it on unread. Raises what `Body.whole` and `jsonbody.peek` do."""
+async def _read(terms: _Listed, asked: Resolved, exchange: Exchange) -> Resolved:
+    """With the body of a route that usually passes it on unread. Raises what `Body.whole` and `jsonbody.peek` do."""
     require_uncoded(exchange.call.fields)
     most = [asked.limit if each.input is None else each.input for _, each in terms]
     content = await exchange.body.whole(min(asked.limit, max(most)))
-    return content, jsonbody.peek(content).fields
+    return _with(asked, content, asked.limit, jsonbody.peek(content).fields)
 
 
 def _form(asked: Resolved, exchange: Exchange, size: int) -> Wanted:
@@ -133,8 +162,8 @@ def _form(asked: Resolved, exchange: Exchange, size: int) -> Wanted:
     return Wanted(fields, asked.interface, size)
 
 
-def _chosen(terms: _Listed, wanted: Wanted, outcome: Outcome) -> tuple[Change, ...]:
-    """What those terms change under which the call passes. Raises `CapExceeded` or `TooLarge`."""
+def _chosen(terms: _Listed, wanted: Wanted) -> tuple[str, tuple[Change, ...]]:
+    """The rule under whose terms the call passes, and what they change. Raises `CapExceeded` or `TooLarge`."""
     found = [(rule, each, [*excesses(each, wanted)], fill(each, wanted)) for rule, each in terms]
     passing: list[tuple[int, str, tuple[Change, ...]]] = []
     for rule, each, beyond, filled in found:
@@ -147,9 +176,7 @@ def _chosen(terms: _Listed, wanted: Wanted, outcome: Outcome) -> tuple[Change, .
     if not passing:
         raise _refusal(found[0][2], clamps=found[0][1].clamp)
     _, rule, changes = min(passing, key=_rank)
-    if outcome.terms_rule is not None:
-        outcome.terms_rule = rule
-    return changes
+    return rule, changes
 
 
 def _rank(passing: tuple[int, str, tuple[Change, ...]]) -> int:
@@ -160,11 +187,3 @@ def _refusal(beyond: list[Excess], *, clamps: bool) -> Refusal:
     """In the words of the first excess; where some would be lowered, of the first that cannot be."""
     first = next((one for one in beyond if clamps and one.lowered is None), beyond[0])
     return TooLarge(first.message) if first.bulky else CapExceeded(first.message, param=first.name or None)
-
-
-def _announce(changes: Iterable[Change], exchange: Exchange, outcome: Outcome) -> None:
-    """Say to the caller and in the log what was changed."""
-    words = tuple(change.words for change in changes)
-    if words:
-        outcome.changed += words
-        exchange.reply.tell(CLAMPED, ", ".join(words).encode())

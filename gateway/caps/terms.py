@@ -22,6 +22,11 @@ HELD: Final = frozenset((*NUMBERS, *HOLDERS, *_LISTS, "prompt", "prompt_embeds",
 # Triton's vLLM backend: the same as `parameters`, as text.
 _IN_TEXT: Final = "sampling_parameters"
 
+UNREADABLE: Final = (
+    "What a call asks for cannot be seen on this route, and how much you may ask for is limited. Use a route that is "
+    "written in JSON ('/generate' of Triton), or ask for a rule without these limits."
+)
+
 _REPEATED: Final = "The body gives a member more than once within an object; give each once."
 _UNCOUNTED: Final = "The pictures in a form are not counted here, and how many you may send is limited."
 
@@ -32,6 +37,9 @@ def excesses(terms: Terms, wanted: Wanted) -> Iterator[Excess]:
         yield Excess("input", f"The request body is larger than the {terms.input} bytes that you may send.", bulky=True)
     yield from _engine_fields(terms, wanted)
     if not terms.needs_fields:
+        return
+    if wanted.interface is Interface.UNKNOWN:
+        yield Excess("", UNREADABLE)
         return
     for holder, fields in (("", wanted.fields), *wanted.nested()):
         if wanted.interface is not Interface.GENERATE:  # there names are those of a model's tensors, in any case

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from gateway import dialects
-from gateway.call import Dialect, FieldBlock
+from gateway.call import Dialect, FieldBlock, Fields
 from gateway.errors import Refusal
 from gateway.exchange import Flow
 from gateway.http1 import heads
@@ -37,7 +37,8 @@ class HttpReply:
     started = False
     ended = False
     _chunked = False
-    told = b""
+    mark = b""
+    _told = b""
     _left = -1
 
     def __init__(self, line: Line, request_id: str, head: RequestHead) -> None:
@@ -52,9 +53,9 @@ class HttpReply:
         """The connection carries no request after this one."""
         self.persist = False
 
-    def tell(self, name: bytes, value: bytes) -> None:
-        """One more field for the answer, whatever it will be."""
-        self.told += b"%b: %b\r\n" % (name, value)
+    def tell(self, fields: Fields) -> None:
+        """Further fields for the answer, whatever it will be."""
+        self._told = b"".join([b"%b: %b\r\n" % field for field in fields])
 
     def start(self, status: int, fields: FieldBlock, length: int | None) -> None:
         """Begin; nothing is written yet."""
@@ -76,28 +77,34 @@ class HttpReply:
             framing += b"connection: close\r\n"
         elif self._head.http_1_0:
             framing += b"connection: keep-alive\r\n"
+        name = self._request_id.encode()
+        decision = b"X-Decision-Id: %b%b\r\n" % (self.mark, name) if self.mark else b""
         self._out.append(
-            b"%b%b%b%bx-request-id: %b\r\n\r\n"
-            % (heads.status_line(status), heads.block(fields), framing, self.told, self._request_id.encode())
+            b"%b%b%b%b%bx-request-id: %b\r\n\r\n"
+            % (heads.status_line(status), heads.block(fields), framing, self._told, decision, name)
         )
 
     def whole(self, status: int, fields: FieldBlock, content: bytes) -> None:
         """A whole answer, in one write."""
         line = self._line
-        if self._head.head_only or self._head.http_1_0 or not self.persist or line.leaving or status in (204, 304):
+        head = self._head
+        if head.head_only or head.http_1_0 or not (self.persist and self.mark) or line.leaving or status in (204, 304):
             self.start(status, fields, len(content))
             self.send(content)
             self.end()
             return
         self.started = self.ended = True
+        name = self._request_id.encode()
         line.write_last(
-            b"%b%bcontent-length: %d\r\n%bx-request-id: %b\r\n\r\n%b"
+            b"%b%bcontent-length: %d\r\n%bX-Decision-Id: %b%b\r\nx-request-id: %b\r\n\r\n%b"
             % (
                 heads.status_line(status),
                 heads.block(fields),
                 len(content),
-                self.told,
-                self._request_id.encode(),
+                self._told,
+                self.mark,
+                name,
+                name,
                 content,
             )
         )

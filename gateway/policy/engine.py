@@ -22,7 +22,8 @@ from gateway.terms import NO_TERMS, Terms
 
 Key = TypeVar("Key")
 
-# Decisions kept per policy: about 10 MB at worst, and far more (caller, model) pairs than are busy at one time.
+# Decisions kept per policy: about 10 MB at worst, and far more (caller, model) pairs than are busy at one time. Where
+# rules ask for networks each may have a `holding` of its own, a bit for each rule: 14 MB more with 10 000 rules.
 DECISIONS_LIMIT = 10_000
 
 # What the caller wanted, in words that fit before the name of a model.

@@ -25,6 +25,18 @@ from gateway.resolve.sources import (
 )
 from gateway.seams import Choice, Resolved
 
+#: Members that most bodies are made of. In these very letters they name no model, nothing that is kept for somebody and
+#: nothing that reaches into an engine, so a body of nothing else needs no closer look: one pass in place of three.
+ORDINARY: Final = frozenset(
+    (
+        "encoding_format", "frequency_penalty", "input", "instructions", "logit_bias", "logprobs",
+        "max_completion_tokens", "max_output_tokens", "max_tokens", "messages", "model", "n", "parallel_tool_calls",
+        "presence_penalty", "prompt", "reasoning_effort", "response_format", "seed", "stop", "stop_sequences",
+        "stream", "stream_options", "system", "temperature", "text", "tool_choice", "tools", "top_k", "top_logprobs",
+        "top_p", "user",
+    )
+)  # fmt: skip
+
 
 async def from_json(ask: Ask, body: Body) -> Resolved | Choice:
     """The model is a member of a JSON body; absent, it is the only one there is, and is written in."""
@@ -35,34 +47,52 @@ async def from_json(ask: Ask, body: Body) -> Resolved | Choice:
     plan = ask.plans.get((peeked.model, peeked.stream))
     if plan is None:
         plan = ask.plans[(peeked.model, peeked.stream)] = _plan(ask, peeked)
-    refuse_other_cases(peeked.fields)
+    ordinary = ORDINARY.issuperset(peeked.fields)
+    if not ordinary:
+        refuse_other_cases(peeked.fields)
     if isinstance(plan, Split):
         refuse_others(peeked.fields, plan.name)
-        return Choice(_Shared(plan, _Read(ask, content, peeked)).ranked)
-    return _resolved(ask, content, peeked, plan)
+        return Choice(_Shared(plan, _Read(ask, content, peeked)).ranked)  # drawn at once
+    return _resolved(ask, content, peeked, plan, ordinary)
 
 
-def _resolved(ask: Ask, content: bytes, peeked: jsonbody.Peeked, plan: Plan) -> Resolved:
+def _resolved(ask: Ask, content: bytes, peeked: jsonbody.Peeked, plan: Plan, ordinary: bool) -> Resolved:
     sent = plan.sent
-    refuse_others(peeked.fields, sent)
+    if not ordinary:
+        refuse_others(peeked.fields, sent)
     payload = content if peeked.model == sent else jsonbody.rewrite(content, sent)
     if len(payload) > plan.limit:
         raise TooLarge
-    others = Choice(_StandIns(plan, _Read(ask, content, peeked)).ranked) if plan.others else None
+    # They wait as long as the call lasts, and what was read of a body may be ten times as large as it.
+    others = Choice(_StandIns(plan, _Read(ask, content)).ranked) if plan.others else None
     return Resolved(
-        plan.needs, plan.pool, ask.target, payload, plan.limit, ask.usage, peeked.fields, ask.interface, others
+        plan.needs,
+        plan.pool,
+        ask.target,
+        payload,
+        plan.limit,
+        ask.usage,
+        peeked.fields,
+        ask.row.interface,
+        others,
+        ordinary,
     )
 
 
 class _Read:
-    """A request whose body was read."""
+    """A request whose body was read. `peeked`: what it says, where that is not to be read once more."""
 
-    __slots__ = ("ask", "content", "peeked")
+    __slots__ = ("_peeked", "ask", "content")
 
-    def __init__(self, ask: Ask, content: bytes, peeked: jsonbody.Peeked) -> None:
+    def __init__(self, ask: Ask, content: bytes, peeked: jsonbody.Peeked | None = None) -> None:
         self.ask: Final = ask
         self.content: Final = content
-        self.peeked: Final = peeked
+        self._peeked = peeked
+
+    @property
+    def peeked(self) -> jsonbody.Peeked:
+        """What the body says."""
+        return self._peeked or jsonbody.peek(self.content)
 
 
 class _Way:
@@ -80,7 +110,7 @@ class _Way:
         read, plan = self._read, self._plan
         if read.ask.query is not None:
             paths.agree(read.ask.query, frozenset({plan.sent}))
-        return _resolved(read.ask, read.content, read.peeked, plan)
+        return _resolved(read.ask, read.content, read.peeked, plan, False)
 
 
 class _StandIns:

@@ -32,7 +32,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A name that several models share: each with its weight, and what may be asked of any of them, by operation."""
+    """A name that several models share, each with its weight."""
 
     name: str
     models: tuple[tuple[Served, int], ...]

@@ -13,9 +13,10 @@ from enum import Enum
 from importlib.resources import files
 
 from gateway.call import Operation
+from gateway.seams import Interface
 
 ANY = "any"
-_WIDTH = 7
+_WIDTH = 8
 _LITERAL = re.compile(r"[A-Za-z0-9/_-]+")
 _LITERAL_START = re.compile(r"[A-Za-z0-9/_-]*")
 _GROUP = re.compile(r"\([^()]*\)")
@@ -48,6 +49,7 @@ class Row:
     """One rule. `operation` is None for class `unknown`; `starred` marks `infer*`.
 
     `field` is the name behind `json:`, `form:` or `frame:`; `group` and `version` are groups of `pattern`, 0 for none.
+    `interface`: whose words a body is written in.
     """
 
     set: str
@@ -59,6 +61,7 @@ class Row:
     field: str
     group: int
     version: int
+    interface: Interface
     default: Default
 
     def takes(self, method: str) -> bool:
@@ -94,7 +97,7 @@ def parse(text: str) -> tuple[Row, ...]:
 def _row(columns: list[str]) -> Row:
     if len(columns) != _WIDTH:
         raise ValueError(f"{_WIDTH} columns are needed, not {len(columns)}")
-    name, methods, path, kind, source, version, default = columns
+    name, methods, path, kind, source, version, words, default = columns
     origin, _, argument = source.partition(":")
     pattern = re.compile(path, re.ASCII)
     group = int(argument) if origin == Source.PATH.value else 0
@@ -112,6 +115,7 @@ def _row(columns: list[str]) -> Row:
         field="" if group else argument,
         group=group,
         version=number,
+        interface=Interface(words),
         default=Default(default),
     )
 

@@ -16,7 +16,6 @@ from gateway.errors import AmbiguousModel, BadRequest, NotFound, TooLarge, Unkno
 from gateway.exchange import Body
 from gateway.pools.backends import Pool
 from gateway.resolve import formbody, jsonbody, paths
-from gateway.resolve.interfaces import interface
 from gateway.resolve.media import Media, require_form, require_json, require_once
 from gateway.resolve.models import Face, Served
 from gateway.resolve.plans import Plan, Split
@@ -32,10 +31,11 @@ _EMBEDDINGS = "/v1/embeddings"
 # Ids of things that a backend keeps; whose they are is not known here, so nobody gets at them.
 _KEPT = ("previous_response_id", "conversation")
 
-_WATCHED = frozenset((*_KEPT, *paths.NAMING))
+#: Members that name a model, or what is kept for somebody.
+WATCHED = frozenset((*_KEPT, *paths.NAMING))
 
-# Members that decide what runs. Servers exist (those in Go) that know them in any case of letters.
-_DECIDING = frozenset((*_WATCHED, jsonbody.MODEL, jsonbody.STREAM, *ENGINE_FIELDS))
+#: Members that decide what runs. Servers exist (those in Go) that know them in any case of letters.
+DECIDING = frozenset((*WATCHED, jsonbody.MODEL, jsonbody.STREAM, *ENGINE_FIELDS))
 
 # What servers take for a boolean in a form, in any case; they disagree about everything else.
 _SAID = {
@@ -47,9 +47,7 @@ _USAGE: Mapping[tuple[str, Source], UsageKind] = {
     ("openai", Source.JSON): UsageKind.OPENAI,
     ("openai", Source.FORM): UsageKind.OPENAI,
     ("retriever", Source.JSON): UsageKind.OPENAI,
-    ("anthropic", Source.JSON): UsageKind.ANTHROPIC,
 }
-_COUNTS_NOTHING = "/v1/messages/count_tokens"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,7 @@ class Ask:
 
     `largest` is the body size in bytes that any pool takes which sets no `max_body` of its own; `most` what
     some of the pools takes. All of it follows from the head of the request, `media` too: what a form said of itself.
-    `bodiless`: whatever body came stays here. `interface`: whose words a body is written in.
+    `bodiless`: whatever body came stays here.
     """
 
     face: Face
@@ -73,7 +71,6 @@ class Ask:
     usage: UsageKind
     media: Media | None
     bodiless: bool
-    interface: Interface
     plans: dict[tuple[str | None, bool], Plan | Split] = field(default_factory=dict)
 
 
@@ -90,9 +87,7 @@ def asked(call: Call, face: Face, path: str, found: Found, pools: tuple[Pool, ..
     # RFC 9110 §9.3.1: a body of GET means nothing, and a server that does not read it takes it for the next request.
     bodiless = call.method in {"GET", "HEAD"}
     target, usage = _target(path, call.query), _usage(row)
-    return Ask(
-        face, path, call.query, found, row, pools, largest, most, target, usage, media, bodiless, interface(row, path)
-    )
+    return Ask(face, path, call.query, found, row, pools, largest, most, target, usage, media, bodiless)
 
 
 def limit(pool: Pool, largest: int) -> int:
@@ -106,7 +101,7 @@ async def from_form(ask: Ask, body: Body) -> Resolved:
         raise NotFound(detail="the rule reads a form where none was announced")
     content = await body.whole(ask.most)
     name = ask.row.field
-    form = formbody.read(ask.media, content, frozenset({name, "stream", *_WATCHED}))
+    form = formbody.read(ask.media, content, frozenset({name, "stream", *WATCHED}))
     given = form.values.get(name)
     voiced = name == "voice"
     asked, dot, rest = given.partition(".") if given is not None and voiced else (given, "", "")
@@ -240,15 +235,15 @@ def needs_of(row: Row, served: Served, operation: Operation, version: str | None
 
 
 def refuse_other_cases(given: Iterable[str]) -> None:
-    """Refuse a member that is one of `_DECIDING` but for the case of its letters."""
+    """Refuse a member that is one of `DECIDING` but for the case of its letters."""
     for name in given:
-        if not (name.islower() and name.isascii()) and (plain := name.casefold()) in _DECIDING:
+        if not (name.islower() and name.isascii()) and (plain := name.casefold()) in DECIDING:
             raise BadRequest(f"Write '{plain}' in lower case.", param=plain)
 
 
 def refuse_others(given: Mapping[str, object], sent: str) -> None:
     """Refuse what names a model besides `model`, unless it is the same, and ids of what is kept for somebody."""
-    if _WATCHED.isdisjoint(given):
+    if WATCHED.isdisjoint(given):
         return
     for name in _KEPT:
         if given.get(name) is not None:
@@ -265,13 +260,13 @@ def _with_body(ask: Ask, served: Served, operation: Operation, payload: bytes) -
     if len(payload) > most:
         raise TooLarge
     needs = needs_of(ask.row, served, operation)
-    return Resolved(needs, served.pool, ask.target, payload, most, ask.usage, None, ask.interface)
+    return Resolved(needs, served.pool, ask.target, payload, most, ask.usage, None, ask.row.interface)
 
 
 def _unread(ask: Ask, pool: Pool, needs: tuple[ModelRef, ...], path: str, body: Body) -> Resolved:
     payload = b"" if ask.bodiless or body.length == 0 else None
     target, most = _target(path, ask.query), limit(pool, ask.largest)
-    return Resolved(needs, pool, target, payload, most, UsageKind.NONE, None, ask.interface)
+    return Resolved(needs, pool, target, payload, most, UsageKind.NONE, None, ask.row.interface)
 
 
 def _target(path: str, query: str | None) -> bytes:
@@ -279,6 +274,8 @@ def _target(path: str, query: str | None) -> bytes:
 
 
 def _usage(row: Row) -> UsageKind:
-    if row.default is not Default.GRANT or row.pattern.pattern == _COUNTS_NOTHING:
+    if row.default is not Default.GRANT:
         return UsageKind.NONE
+    if row.interface is Interface.MESSAGES:  # a row beside it counts the tokens of a question, and uses none
+        return UsageKind.ANTHROPIC
     return _USAGE.get((row.set, row.source), UsageKind.NONE)

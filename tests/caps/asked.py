@@ -9,8 +9,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from gateway import settings
-from gateway.call import Fields, Grant, ModelRef, Operation, Outcome, Principal
+from gateway import seams, settings
+from gateway.call import Fields, Grant, ModelRef, Operation, Principal
 from gateway.caps.meeting import Meeting
 from gateway.drive import Drive
 from gateway.exchange import Exchange
@@ -47,12 +47,12 @@ class Body(FakeBody):
 class Met:
     """What became of a call: what would be sent, what the caller and the log are told."""
 
-    def __init__(self, resolved: Resolved, reply: Recorder, outcome: Outcome) -> None:
-        self.resolved = resolved
-        self.payload = resolved.payload
-        self.told = [f"tell {line}" for line in reply.told.decode().split("\r\n") if line]
-        self.rule = outcome.terms_rule
-        self.changed = outcome.changed
+    def __init__(self, met: seams.Met) -> None:
+        self.resolved = met.resolved
+        self.payload = met.resolved.payload
+        self.told = [f"tell x-gateway-clamped: {', '.join(met.changed)}"] if met.changed else []
+        self.rule = met.rule
+        self.changed = met.changed
 
     @property
     def says(self) -> Any:
@@ -80,14 +80,13 @@ def meet(
     asked = Resolved((MODEL,), by or pool(), b"/x", payload, LIMIT, UsageKind.NONE, parsed, interface)
     named = tuple((f"r{number}", each) for number, each in enumerate(terms))
     grant = Grant(principal, MODEL, "r0", "p.yaml:1", groups_used, named)
-    reply, outcome = Recorder(), Outcome(CALL)
-    exchange = Exchange(but(CALL, fields=fields), Body(content, announced=announced), reply)
-    meeting, found = Meeting(), list[Resolved | Exception]()
+    exchange = Exchange(but(CALL, fields=fields), Body(content, announced=announced), Recorder())
+    meeting, found = Meeting(), list[seams.Met | Exception]()
 
     async def path() -> None:
         try:
-            plain = not terms and meeting.plain(asked)
-            found.append(asked if plain else await meeting.meet(asked, grant, exchange, outcome))
+            opened = asked if payload is not None else await meeting.opened(asked, (grant,), exchange)
+            found.append(meeting.held(opened, (grant,), exchange))
         except Exception as refusal:  # noqa: BLE001  raised again below, where it can be seen
             found.append(refusal)
 
@@ -95,4 +94,4 @@ def meet(
     (result,) = found
     if isinstance(result, Exception):
         raise result
-    return Met(result, reply, outcome)
+    return Met(result)

@@ -6,11 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.call import Principal
+from gateway.call import Grant, Principal
+from gateway.caps.meeting import Meeting
 from gateway.errors import BadRequest, CapExceeded, TooLarge, UnsupportedMedia
-from gateway.seams import Interface
+from gateway.exchange import Exchange
+from gateway.seams import Interface, Resolved, UsageKind
 from gateway.terms import NO_TERMS, Terms
-from tests.caps.asked import ALICE, LIMIT, meet, pool
+from tests.caps.asked import ALICE, LIMIT, MODEL, Body, meet, pool
+from tests.path.fakes import CALL, Recorder
 
 LOW, HIGH = Terms(max_tokens=10), Terms(max_tokens=100)
 
@@ -98,6 +101,28 @@ def test_a_body_that_nobody_understands_is_refused_where_its_fields_are_limited(
         meet(b"tensors", limit, interface=Interface.UNKNOWN, unread=True)
     assert meet(b"tensors", limit, Terms(input=9), interface=Interface.UNKNOWN, unread=True).rule == "r1"
     assert meet(b"tensors", limit, NO_TERMS, interface=Interface.UNKNOWN, unread=True).payload is None
+
+
+@pytest.mark.parametrize("limit", FIELD_LIMITS)
+def test_json_whose_words_nobody_knows_is_refused_where_its_members_are_limited(limit: Terms) -> None:
+    body = {"requests": [{"max_tokens": 100_000}]}
+    with pytest.raises(CapExceeded, match="cannot be seen on this route"):
+        meet(body, limit, interface=Interface.UNKNOWN)
+    assert meet(body, limit, Terms(input=99), interface=Interface.UNKNOWN).rule == "r1"
+
+
+def test_a_call_for_several_models_is_refused_in_the_name_of_the_rule_that_it_does_not_meet() -> None:
+    asked = Resolved((MODEL, MODEL), pool(), b"/x", b'{"n":2}', LIMIT, UsageKind.NONE, {"n": 2}, Interface.PLAIN)
+    grants = tuple(
+        Grant(ALICE, MODEL, rule, "p.yaml:1", (), ((rule, terms),))
+        for rule, terms in (("wide", Terms(n=2)), ("narrow", Terms(n=1)))
+    )
+    exchange = Exchange(CALL, Body(b'{"n":2}'), Recorder())
+    with pytest.raises(CapExceeded) as caught:
+        Meeting().held(asked, grants, exchange)
+    assert caught.value.rule == "narrow"
+    met = Meeting().held(asked, grants[:1], exchange)
+    assert (met.rule, met.grant, met.resolved.payload) == ("wide", grants[0], b'{"n":2}')
 
 
 def test_how_much_may_be_streamed_is_known_before_it_comes() -> None:

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from gateway.accounting.audit import Clock, Lines, printable
 from gateway.accounting.auditfile import AuditFile
-from gateway.call import Grant, ModelRef, Operation, Outcome, Principal, Rulebook
+from gateway.call import Difference, Grant, ModelRef, Operation, Outcome, Principal, Rulebook
 from gateway.errors import Forbidden
 from gateway.settings import Audit
 from tests.path.fakes import CALL, but
+from tests.policy.work import lines_run
 
 CONTRACT = (
     "time", "request_id", "subject", "issuer", "groups_used", "client", "model", "operation", "decision", "rule",
@@ -153,13 +154,58 @@ def test_a_line_that_was_written_before_is_written_anew_where_anything_differs()
         {"backend": "10.0.0.2:8000"},
         {"grant": replace(first.grant, rule="other")},
         {"refusal": Forbidden(), "status": 403},
+        {"terms_rule": "ds-chat"},
+        {"terms_rule": "other"},
+        {"terms_rule": "other", "changed": ("max_tokens=5",)},
+        {"terms_rule": "other", "changed": ("max_tokens=5", "n=1")},
+        {"shadow": Difference("would_deny", "new")},
+        {"shadow": Difference("would_deny", "newer")},
     ]
 
-    for change in changes:
+    for change in changes * 2:
         made: dict[str, Any] = {"call": call, "grant": first.grant} | change
         written = lines.write(outcome(**made), STAMP, 11.0)
         assert written == Lines().write(outcome(**made | {"call": but(made["call"], derived={})}), STAMP, 11.0)
         assert written != usual
+
+
+UNDER_LIMITS: list[dict[str, Any]] = [
+    {"terms_rule": "r"},
+    {"terms_rule": "r", "changed": ("max_tokens=5",)},
+    {"shadow": Difference("would_deny", "s")},
+]
+
+
+@pytest.mark.parametrize("more", UNDER_LIMITS)
+def test_the_line_of_a_call_under_limits_is_hardly_more_work_than_any_other(more: dict[str, Any]) -> None:
+    lines, call = Lines(), but(CALL, derived={})
+    usual, limited = outcome(call=call), outcome(call=call, **more)
+    for made in (usual, limited):
+        made.grant = usual.grant
+        lines.write(made, STAMP, 11.0)
+
+    def work(made: Outcome) -> int:
+        return lines_run(lambda: lines.write(made, STAMP, 11.0))
+
+    assert work(limited) <= work(usual) + 3
+
+
+def _bytes_within(value: object) -> int:
+    """The length of all bytes that `value` holds."""
+    if isinstance(value, bytes):
+        return len(value)
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else ()
+    return sum(map(_bytes_within, inner))
+
+
+def test_what_is_kept_to_write_lines_again_stays_small_whatever_callers_send() -> None:
+    lines, call = Lines(), but(CALL, derived={})
+    first = outcome(call=call)
+    sizes = []
+    for number in range(1000):
+        lines.write(outcome(call=call, grant=first.grant, terms_rule="r", changed=(f"n={number}",)), STAMP, 11.0)
+        sizes.append(_bytes_within(call.derived))
+    assert max(sizes) < 64 * 1024
 
 
 # What providers may call people (`identity.names.plain`).
@@ -194,9 +240,9 @@ def test_a_line_says_when_it_could_not_hold_all_groups() -> None:
 
 
 def test_a_line_tells_the_decision_its_time_and_nothing_of_them_where_no_rule_was_asked() -> None:
-    made = outcome(decision_id=b"abc.def", decided_at=1764547200)
+    made = outcome(mark=b"abc.", decided_at=1764547200)
     facts = json.loads(Lines().write(made, STAMP, 11.0))
-    assert (facts["decision_id"], facts["decided_at"]) == ("abc.def", 1764547200)
+    assert (facts["decision_id"], facts["decided_at"]) == (f"abc.{CALL.id}", 1764547200)
 
     facts = json.loads(Lines().write(outcome(principal=None, grant=None), STAMP, 11.0))
     assert (facts["decision_id"], facts["decided_at"], facts["groups"], facts["policy"]) == (None, None, None, None)

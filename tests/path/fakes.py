@@ -71,19 +71,16 @@ class Recorder:
 
     story: list[str] = field(default_factory=list)
     started: bool = False
-    decision_id: bytes = b""
-    told: bytes = b""
+    mark: bytes = b""
+    told: Fields = ()
 
-    def tell(self, name: bytes, value: bytes) -> None:
-        if name == b"X-Decision-Id":
-            self.decision_id = value
-        self.told += b"%b: %b\r\n" % (name, value)
+    def tell(self, fields: Fields) -> None:
+        assert not self.started
+        self.told = fields
 
     @property
     def seen(self) -> str:
-        """What was told, but for the name of the decision, which every answer has."""
-        lines = self.told.decode().split("\r\n")
-        return "".join(f" {line}" for line in lines if line and not line.startswith("X-Decision-Id"))
+        return "".join(f" {name.decode()}: {value.decode()}" for name, value in self.told)
 
     def start(self, status: int, fields: FieldBlock, length: int | None) -> None:
         self.started = True
@@ -237,7 +234,10 @@ class Stage:
             account=self.done.append,
             tallies=self.tallies,
             timeouts=Timeouts(),
+            pages=None,
             rulebook=Rulebook(1, "0123456789abcdef" * 2),
+            shadow=None,
+            ledger=None,
         )
 
     def begin(self, call: Call = CALL, body: FakeBody | None = None) -> tuple[Drive, Recorder]:

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from gateway import settings
 from gateway.accounting.tallies import Tallies
 from gateway.admission import Admission
-from gateway.call import Call, Channel, Dialect, Grant, ModelRef, Operation, Outcome, Principal
+from gateway.call import Call, Channel, Dialect, Grant, ModelRef, Operation, Outcome, Principal, Rulebook
 from gateway.drive import Drive
 from gateway.errors import Forbidden, Refusal, TooLarge
 from gateway.exchange import Exchange
 from gateway.pipeline import Pipeline
 from gateway.pools.backends import Pool, build_pools
-from gateway.seams import Choice, Interface, OwnAnswer, OwnPage, Resolved, UsageKind
+from gateway.seams import Choice, Interface, Met, OwnAnswer, OwnPage, Resolved, UsageKind
 from gateway.settings import Timeouts
 from tests.path.fakes import CALL, Act, FakeBody, FakeIdentity, FakeWire, Recorder
 
@@ -75,17 +75,17 @@ class FakeTerms:
     refusing: Sequence[str]
     telling: Sequence[str]
 
-    def plain(self, asked: Resolved) -> bool:
+    def plain(self, asked: Resolved, grants: tuple[Grant, ...]) -> bool:
         return False
 
-    async def meet(self, asked: Resolved, grant: Grant, exchange: Exchange, outcome: Outcome) -> Resolved:
-        if grant.model.name in self.refusing:
-            outcome.changed += ("refused",)
+    async def opened(self, asked: Resolved, grants: tuple[Grant, ...], exchange: Exchange) -> Resolved:
+        raise AssertionError("every story has its body")
+
+    def held(self, asked: Resolved, grants: tuple[Grant, ...], exchange: Exchange) -> Met:
+        name = grants[0].model.name
+        if name in self.refusing:
             raise Forbidden
-        if grant.model.name in self.telling:
-            exchange.reply.tell(b"clamped", grant.model.name.encode())
-            outcome.changed += (grant.model.name,)
-        return asked
+        return Met(grants[0], asked.to_send(), None, (name,) if name in self.telling else ())
 
 
 @dataclass
@@ -133,6 +133,10 @@ class Standing:
             account=self.done.append,
             tallies=self.tallies,
             timeouts=Timeouts(),
+            pages=None,
+            rulebook=Rulebook(),
+            shadow=None,
+            ledger=None,
         )
 
     def _way(self, place: int, asked: str, others: Choice | None = None) -> FakeWay:

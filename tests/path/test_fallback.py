@@ -210,9 +210,9 @@ def test_what_the_terms_of_one_model_changed_is_not_told_of_another() -> None:
     models = {"a": {1: answers(503)}, "b": {2: answers(503)}, "c": {3: answers()}}
     for more, story, changed in (
         ({"telling": ["a", "b"]}, BY_C[0], ()),
-        ({"telling": ["a", "c"]}, "start 200 clamped: c X-Gateway-Model: c", ("c",)),
-        ({"telling": ["a"], "granted": ["a"]}, "start 503 clamped: a", ("a",)),
-        ({"telling": ["a"], "refusing": ["b", "c"]}, "start 503 clamped: a", ("a",)),
+        ({"telling": ["a", "c"]}, "start 200 X-Gateway-Model: c x-gateway-clamped: c", ("c",)),
+        ({"telling": ["a"], "granted": ["a"]}, "start 503 x-gateway-clamped: a", ("a",)),
+        ({"telling": ["a"], "refusing": ["b", "c"]}, "start 503 x-gateway-clamped: a", ("a",)),
     ):
         stage = Standing(models, **more)  # type: ignore[arg-type]  # each is a list of names
         assert stage.play()[0] == story

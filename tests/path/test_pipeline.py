@@ -56,18 +56,18 @@ def test_a_caller_is_told_the_name_of_the_decision_whatever_it_is(stage: Stage) 
     _, reply = stage.begin()
 
     outcome = stage.done[0]
-    assert reply.decision_id == outcome.decision_id == b"0123456789ab." + CALL.id.encode()
+    assert (reply.mark, outcome.decision_id) == (b"0123456789ab.", b"0123456789ab." + CALL.id.encode())
     assert outcome.decided_at > 0
 
 
 def test_an_unknown_model_has_a_decision_id_like_one_that_is_hidden_and_nobody_has_none() -> None:
     stage = Stage({1: answers()}, refusal=UnknownModel())
     _, reply = stage.begin()
-    assert reply.decision_id == b"0123456789ab." + CALL.id.encode()
+    assert reply.mark == b"0123456789ab."
     assert stage.done[0].decided_at == 0
 
     _, reply = Stage({1: answers()}).begin(but(CALL, fields=()))
-    assert reply.decision_id == b""
+    assert reply.mark == b""
 
 
 @pytest.mark.parametrize("refused", ["one", "two", "three"])
@@ -215,3 +215,11 @@ def test_a_fault_of_ours_is_an_answer_and_is_accounted() -> None:
 
     assert stage.play() == ["refuse internal_error"]
     assert stage.done[0].status == 500
+
+
+def test_a_call_that_is_refused_before_a_backend_is_asked_takes_nobodys_turn() -> None:
+    stage = Stage({1: answers(), 2: answers()}, payload=None)
+    for length in (1, 10_000, 1):
+        stage.done.clear()
+        stage.play(body=FakeBody(length=length, received=0))
+    assert stage.wire.went_to == [1, 2]

@@ -28,7 +28,7 @@ def line(policy: Policy, asked: Asked) -> dict[str, Any]:
     """The audit line of this call, as the pipeline and the account would write it."""
     made = Outcome(but(CALL, peer=asked.peer or ""))
     made.principal, made.model, made.rulebook = asked.principal, asked.model, policy.rulebook(3)
-    made.decision_id, made.decided_at = b"0123456789ab." + CALL.id.encode(), int(asked.at)
+    made.mark, made.decided_at = b"0123456789ab.", int(asked.at)
     try:
         made.grant = policy.authorize(asked.principal, asked.model, policy.holding(asked.at, asked.peer))
         made.status = 200

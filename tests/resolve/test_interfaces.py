@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.resolve.interfaces import interface
 from gateway.resolve.rules import Table, shipped
 from gateway.seams import Interface
 
@@ -45,4 +44,4 @@ ROUTES = [
 def test_a_route_is_known_by_its_words_or_not_at_all(path: str, words: Interface) -> None:
     found = TABLE.find("POST", path)
     assert found is not None
-    assert interface(found.row, path) is words
+    assert found.row.interface is words

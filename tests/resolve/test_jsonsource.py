@@ -9,8 +9,11 @@ from collections.abc import Sequence
 import pytest
 
 from gateway.call import Fields, ModelRef, Operation, Principal
-from gateway.errors import AmbiguousModel, Refusal, TooLarge, UnknownModel
+from gateway.caps.meeting import LOOKED_AT
+from gateway.errors import AmbiguousModel, BadRequest, Refusal, TooLarge, UnknownModel
+from gateway.resolve.jsonsource import ORDINARY
 from gateway.resolve.resolver import HttpResolver
+from gateway.resolve.sources import DECIDING, WATCHED
 from gateway.seams import Choice, Resolved, Way
 from gateway.settings import Alias, Model, Target
 from tests.resolve.asking import ALICE, CHAT, JSON, LIMIT, Sent, built, call, chat, pool
@@ -172,3 +175,23 @@ def test_a_name_that_is_a_model_cannot_be_shared() -> None:
         HttpResolver(
             built(*POOLS), lambda *_: True, LIMIT, lambda: True, aliases=(Alias("large", (Target("small", 1),)),)
         )
+
+
+def test_members_that_are_not_looked_at_closer_are_none_that_anybody_looks_for() -> None:
+    assert all(name.isascii() and name == name.casefold() for name in ORDINARY)
+    assert not ORDINARY & WATCHED
+    assert not ORDINARY & LOOKED_AT
+    assert not (ORDINARY & DECIDING) - {"model", "stream"}  # which are read in each body
+
+
+@pytest.mark.parametrize("name", sorted(DECIDING - WATCHED))
+def test_one_member_of_those_that_are_looked_for_has_the_whole_body_looked_at(name: str) -> None:
+    with pytest.raises(BadRequest, match="lower case"):
+        found(CHAT, chat(model="small", **{name.upper(): 1}))
+    ordinary = found(CHAT, chat(model="small"))
+    assert isinstance(ordinary, Resolved)
+    assert ordinary.ordinary
+    if name not in {"model", "stream"}:
+        other = found(CHAT, chat(model="small", **{name: 1}))
+        assert isinstance(other, Resolved)
+        assert not other.ordinary

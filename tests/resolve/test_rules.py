@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.call import Operation
 from gateway.resolve.rules import Default, Row, Source, Table, first, parse, shipped
+from gateway.seams import Interface
 
 ROWS = shipped()
 
@@ -78,7 +79,7 @@ def test_the_fast_table_finds_what_reading_row_by_row_finds(rows: list[Row], met
 
 
 def test_an_earlier_pattern_keeps_its_place_before_a_later_literal_path() -> None:
-    rows = parse("a  GET  /x/.*  infer  none  -  deny\na  GET  /x/y  infer  none  -  grant\n")
+    rows = parse("a  GET  /x/.*  infer  none  -  -  deny\na  GET  /x/y  infer  none  -  -  grant\n")
     found = Table(rows).find("GET", "/x/y")
     assert found is not None
     assert found.row is rows[0]
@@ -118,20 +119,22 @@ def test_the_last_row_closes_everything_for_everyone() -> None:
 
 
 def test_columns_are_read_as_they_are_written() -> None:
-    (row,) = parse("# a note\n\nkserve  GET,POST  /v/([a-z]+)(?:/([0-9]+))?  infer*  path:1  path:2  ops\n")
+    (row,) = parse("# a note\n\nkserve  GET,POST  /v/([a-z]+)(?:/([0-9]+))?  infer*  path:1  path:2  generate  ops\n")
     assert (row.set, row.methods, row.starred) == ("kserve", frozenset({"GET", "POST"}), True)
     assert (row.operation, row.source, row.group, row.version) == (Operation.INFER, Source.PATH, 1, 2)
+    assert (row.interface, row.default) == (Interface.GENERATE, Default.OPS)
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        "a  GET  /x  infer  none  -",
-        "a  GET  /x  guess  none  -  grant",
-        "a  GET  /x  infer  elsewhere  -  grant",
-        "a  GET  /x  infer  none  -  perhaps",
-        "a  GET  /x  infer  path:1  -  grant",
-        "a  GET  /(x  infer  none  -  grant",
+        "a  GET  /x  infer  none  -  grant",
+        "a  GET  /x  guess  none  -  -  grant",
+        "a  GET  /x  infer  elsewhere  -  -  grant",
+        "a  GET  /x  infer  none  -  chats  grant",
+        "a  GET  /x  infer  none  -  -  perhaps",
+        "a  GET  /x  infer  path:1  -  -  grant",
+        "a  GET  /(x  infer  none  -  -  grant",
     ],
 )
 def test_a_row_that_makes_no_sense_is_refused_with_its_line(line: str) -> None:
