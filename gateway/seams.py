@@ -200,10 +200,10 @@ class Pages(Protocol):
 
 
 class Ledger(Protocol):
-    """Where decisions are written down. While it is `closed`, no call may go on before it has come through `room`."""
+    """Where decisions are written down. While it `holds_calls`, no call may go on before it has come through `room`."""
 
     @property
-    def closed(self) -> bool: ...
+    def holds_calls(self) -> bool: ...
 
     def room(self) -> Coroutine[Any, Any, None]:
         """Wait for it. Raises `Overloaded` where that takes too long."""
