@@ -83,7 +83,7 @@ POLICY_IGNORANT = {
 _EXCUSED = {"history": {"time"}, "surroundings": inside("settings", "identity")}
 
 # The configuration is read by the assembly alone; everybody else is given values.
-CONFIG_READERS = {"generation.py", "app.py", "cli"}
+CONFIG_READERS = {"generation.py", "reloading.py", "cli"}
 
 
 def name_of(file: Path) -> str:

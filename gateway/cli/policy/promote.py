@@ -14,7 +14,6 @@ from dataclasses import replace as changed
 from pathlib import Path
 from typing import Final
 
-from gateway import generation
 from gateway.cli.check import add_places, place_of
 from gateway.config import load as config
 from gateway.config.mistakes import Mistakes
@@ -23,6 +22,7 @@ from gateway.config.swap import swap
 from gateway.policy import files as policyfile
 from gateway.policy.files import Written
 from gateway.policy.rules import Rule
+from gateway.policyfiles import candidate as configured
 from gateway.settings import Policies
 from gateway.startup import CannotStart
 
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         path = place_of(args)
         settings = config.load(path, args.root).settings
-        candidate = generation.candidate(settings)
+        candidate = configured(settings)
         if candidate is None:
             raise CannotPromote(f"{path} names no shadow policy: add policies.shadow")  # noqa: TRY301  all end here
         if candidate.mistakes:
