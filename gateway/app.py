@@ -22,8 +22,6 @@ from gateway.accounting.tallies import Tallies
 from gateway.admission import Admission
 from gateway.advice import advice
 from gateway.call import Channel
-from gateway.config.mistakes import Mistakes
-from gateway.config.watch import Watcher, contents
 from gateway.descriptors import raise_limit_for
 from gateway.doors.admin import AdminDoor
 from gateway.doors.door import DoorSettings
@@ -39,10 +37,11 @@ from gateway.pools.backends import Backend
 from gateway.pools.health import Prober, servable
 from gateway.portal import application
 from gateway.portal.listening import Listening
+from gateway.reloading import Reloading
 from gateway.remembering import remember
 from gateway.running import RunningServices
 from gateway.settings import Listen, Management, Settings
-from gateway.startup import endpoint, lone, needed, settle_memory, tell_of_shadow, warn_loudly
+from gateway.startup import buildable, endpoint, lone, needed, settle_memory, tell_of_shadow, warn_loudly
 from gateway.wires import WIRES
 
 log = logging.getLogger(__name__)
@@ -59,16 +58,10 @@ class Gateway:
 
     def __init__(self, path: Path, root: Path | None, source: Source) -> None:
         """`source`: what was read from `path`. Raises `CannotStart` when the audit file cannot be opened."""
-        self._path = path
-        self._root = root
         self._tallies = Tallies()
         self._admission = Admission()
         self._draining = asyncio.Event()
         self._at_once = asyncio.Event()
-        self._reload_wanted = asyncio.Event()
-        self._reload_good = True
-        self._mistakes: tuple[str, ...] = ()
-        self._pending: tuple[str, ...] = ()
         self._tasks: asyncio.TaskGroup
         self._background: dict[str, asyncio.Task[None]] = {}
         self._connecting: set[asyncio.Task[None]] = set()
@@ -93,8 +86,15 @@ class Gateway:
             metrics=page.render, metrics_type=page.content_type, ready=self.ready, status=self.status
         )
         self._pages = Listening(application.make(RunningServices(lambda: self._now)), settings.limits.header)
-        self._watcher = Watcher(source.files)
-        self._watcher.set_files(source.files, source.aside)
+        self._reloads = Reloading(
+            path,
+            root,
+            source,
+            now=lambda: self._now,
+            build=lambda read: generation.build(read, self._lasting, self._now),
+            take=self._take,
+            tallies=self._tallies,
+        )
 
     async def run(self, source: Source) -> None:
         """Serve until told to stop, then drain. Raises a group with `CannotStart` when a port cannot be listened on."""
@@ -158,20 +158,16 @@ class Gateway:
 
     def ready(self) -> bool:
         """True while a call could be identified, served by some model and written down, and no drain has begun."""
-        if self._draining.is_set() or self._audit.closed:
+        if self._draining.is_set() or self._audit.holds_calls:
             return False
         now = self._now
         return now.identities.ready() and any(any(models.values()) for models in servable(now.pools).values())
 
     def status(self) -> dict[str, Any]:
         """What runs now, for people."""
-        reload = {
-            "successful": self._reload_good,
-            "mistakes": self._mistakes,
-            "waits_for_restart": self._pending,
-        }
-        state = {"ready": self.ready(), "draining": self._draining.is_set(), "reload": reload}
-        audit = {"failing": self._audit.failing, "holds_calls": self._audit.closed, "lost": self._tallies.audit_lost}
+        state = {"ready": self.ready(), "draining": self._draining.is_set(), "reload": self._reloads.status()}
+        held = self._audit.holds_calls
+        audit = {"failing": self._audit.failing, "holds_calls": held, "lost": self._tallies.audit_lost}
         return {"version": __version__, **state, "audit": audit, **self._now.status()}
 
     def _serve(self, exchange: Exchange) -> Coroutine[Any, Any, None]:
@@ -199,7 +195,7 @@ class Gateway:
             tasks=lambda: len(asyncio.all_tasks()),
             generation=lambda: self._now.number,
             policy=lambda: self._now.policy.digest,
-            reload_successful=lambda: self._reload_good,
+            reload_successful=lambda: self._reloads.successful,
             shadow=lambda: self._now.tried,
             audit_failing=lambda: self._audit.failing,
         )
@@ -235,81 +231,25 @@ class Gateway:
         now = self._now
         wanted: dict[str, Callable[[], Awaitable[None]]] = dict(now.identities.background)
         wanted[f"probes {now.number}"] = Prober(now.pools, self._lasting.fetch).run
-        wanted["reloads"] = self._reload_loop
-        wanted["watch"] = self._watch
+        wanted["reloads"] = self._reloads.run
+        wanted["watch"] = self._reloads.watch
         for name in [name for name in self._background if name not in wanted]:
             self._background.pop(name).cancel()
         for name, run in wanted.items():
             if name not in self._background:
                 self._background[name] = self._tasks.create_task(_kept_running(name, run), name=name)
 
-    async def _watch(self) -> None:
-        async for _ in self._watcher.changes():
-            self._reload_wanted.set()
-
-    async def _reload_loop(self) -> None:
-        while True:
-            await self._reload_wanted.wait()
-            self._reload_wanted.clear()
-            await self._reload()
-
-    async def _reload(self) -> None:
-        """Take what the files say now, as a whole or not at all."""
-        try:
-            await self._reload_rested()
-        except Exception:  # a fault of ours: the files are not what runs, and that has to be seen
-            log.exception("config.reload_failed")
-            self._reload_failed(("the gateway failed to take the files; its log says how",))
-
-    async def _reload_rested(self) -> None:
-        """As `_reload`, if the files held the same from when the watcher told of them until all of them were read."""
-        before, told = self._now, self._watcher.told
-        files = await asyncio.to_thread(generation.look, self._path, self._root, told)
-        # What is missing or wrong may be mended in any of these; those of the running generation still count.
-        watched = {file: content for file, content in told.items() if file in before.source.files} | files
-        mistakes: tuple[str, ...] = ()
-        aside = before.source.aside
-        try:
-            source = await asyncio.to_thread(generation.read, self._path, self._root, files)
-            files, aside = dict(source.files), source.aside
-            source, pending = generation.changeable(before.source.settings, source)
-            after = generation.build(source, self._lasting, before)
-        except Mistakes as error:
-            mistakes = tuple(str(mistake) for mistake in error.mistakes)
-        except (OSError, ValueError) as error:
-            mistakes = (str(error),)
-        firm = {file: content for file, content in files.items() if file not in aside}
-        if await asyncio.to_thread(contents, firm) != firm:
-            log.info("config.changed_while_read")
-            if watched.keys() - self._watcher.told.keys():
-                self._watcher.set_files(watched, aside)
-            self._watcher.ask()  # also if they are again what they were: what was read was not that
-        elif mistakes:
-            self._watcher.set_files(watched, aside)
-            self._reload_failed(mistakes)
-        else:
-            self._reload_into(after, pending)
-
-    def _reload_into(self, after: Generation, pending: tuple[str, ...]) -> None:
-        """What runs from now on. `pending`: settings that wait for a restart."""
+    def _take(self, after: Generation) -> None:
+        """What runs from now on. Raises `OSError` or `Unbuildable`, with nothing changed, for a bad certificate."""
         source = after.source
-        self._watcher.set_files(source.files, source.aside)
-        try:
+        with buildable():
             context = tls.server_context(source.settings.listen.tls)
-        except (OSError, ValueError, tls.TlsError) as error:
-            self._reload_failed((str(error),))
-            return
         before, self._now = self._now, after
         self._door.renew(context, other_authorities=before.source.authorities != source.authorities)
         before.identities.close(after.identities)
-        self._reload_good, self._mistakes, self._pending = True, (), pending
-        self._tallies.reloads["success"] += 1
         self._start_background()
         self._advise(source)
         self._remember(source)
-        if pending:
-            log.warning("config.waits_for_restart settings=%s", ",".join(pending))
-        log.info("config.reloaded generation=%d policy=%s", after.number, after.policy.digest)
 
     def _remember(self, source: Source) -> None:
         policies, tallies = source.settings.policies, self._tallies
@@ -320,12 +260,6 @@ class Gateway:
         for line in advice(source):
             log.warning("config.advice %s", line)
         tell_of_shadow(self._now.tried, source.candidate.mistakes if source.candidate else ())
-
-    def _reload_failed(self, mistakes: tuple[str, ...]) -> None:
-        self._reload_good, self._mistakes = False, mistakes
-        self._tallies.reloads["failure"] += 1
-        for mistake in mistakes:
-            log.error("config.refused %s", mistake)
 
     # -- the end
 
@@ -342,7 +276,7 @@ class Gateway:
 
     def _hang_up(self) -> None:
         self._audit.reopen()
-        self._watcher.ask()
+        self._reloads.ask()
 
     async def _drain(self, settings: Settings) -> None:
         timeouts = settings.limits.timeouts

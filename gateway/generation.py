@@ -6,13 +6,13 @@ Knows: constructors. Must not know: sockets, signals, when files change.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gateway import identities, tls
+from gateway import identities, policyfiles, tls
 from gateway.accounting.tallies import Tallies
 from gateway.admission import Admission
 from gateway.call import Channel, Outcome
@@ -27,11 +27,11 @@ from gateway.identity.tokens.own import logins
 from gateway.listed import Listed
 from gateway.listed import read as read_listed
 from gateway.pipeline import Pipeline
-from gateway.policy import files as policyfile
 from gateway.policy.engine import Policy
 from gateway.policy.files import Written
 from gateway.policy.rules import Rule
 from gateway.policy.shadow import Shadow
+from gateway.policyfiles import Candidate
 from gateway.pools.backends import Pool, build_pools
 from gateway.pools.health import servable
 from gateway.providers import Around
@@ -41,14 +41,6 @@ from gateway.settings import ClientTls, Settings
 from gateway.startup import buildable
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """The policy that is only tried, as it was read; with mistakes in it, it is not tried, and nothing else suffers."""
-
-    written: Written = field(default_factory=Written)
-    mistakes: tuple[Mistake, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +66,8 @@ class Source:
     @property
     def aside(self) -> frozenset[Path]:
         """Those of the files that nothing but the shadow policy is read from: they hold up no other."""
-        policies = self.settings.policies
-        return frozenset(() if policies.shadow in {None, policies.enforce} else (policies.shadow,))
+        named = self.settings.policies
+        return frozenset(() if named.shadow in {None, named.enforce} else (named.shadow,))
 
     @property
     def authorities(self) -> Content | None:
@@ -104,7 +96,7 @@ def read(path: Path, root: Path | None, seen: Mapping[Path, Content] | None = No
     seen = look(path, root) if seen is None else seen
     loaded, policy, listed = _read(path, root)
     files = {file: content if content == seen[file] else UNKNOWN for file, content in contents(seen).items()}
-    return Source(loaded.settings, policy, listed, files, loaded.secrets, candidate(loaded.settings))
+    return Source(loaded.settings, policy, listed, files, loaded.secrets, policyfiles.candidate(loaded.settings))
 
 
 def _read(path: Path, root: Path | None) -> tuple[config.Loaded, Written, Listed]:
@@ -113,28 +105,14 @@ def _read(path: Path, root: Path | None) -> tuple[config.Loaded, Written, Listed
     except Mistakes as error:
         # The only folders a configuration depends on are those of policies: what is wrong there is said along with it.
         folders = [file for file in error.files if file.is_dir() and file != path.absolute()]
-        raise Mistakes((*error.mistakes, *chain.from_iterable(map(_policy_mistakes, folders))), error.files) from None
+        in_them = chain.from_iterable(map(policyfiles.mistakes_in, folders))
+        raise Mistakes((*error.mistakes, *in_them), error.files) from None
     settings, found = loaded.settings, list[Mistake]()
-    providers = identities.names(settings)
-    policy = _noted(found, lambda: policyfile.read(settings.policies.enforce), Written())
-    listed = _noted(found, lambda: read_listed(settings, providers), Listed())
-    if found := [*found, *_strangers(policy.rules, providers)]:
+    policy = _noted(found, lambda: policyfiles.enforced(settings), Written())
+    listed = _noted(found, lambda: read_listed(settings, identities.names(settings)), Listed())
+    if found:
         raise Mistakes(found, loaded.files)
     return loaded, policy, listed
-
-
-def candidate(settings: Settings) -> Candidate | None:
-    """The shadow policy, whatever is wrong with it; None where none is configured. Blocks."""
-    path = settings.policies.shadow
-    if path is None:
-        return None
-    found: list[Mistake] = []
-    try:
-        written: Written = _noted(found, lambda: policyfile.read(path), Written())
-        found += _strangers(written.rules, identities.names(settings))
-    except Exception as error:  # noqa: BLE001  whatever it is, the policy in force does not wait for it
-        return Candidate(Written(), (Mistake(str(path), 1, 1, f"cannot be read: {type(error).__name__}"),))
-    return Candidate(written, tuple(found))
 
 
 def _noted(found: list[Mistake], load: Callable[[], T], otherwise: T) -> T:
@@ -144,22 +122,6 @@ def _noted(found: list[Mistake], load: Callable[[], T], otherwise: T) -> T:
     except Mistakes as error:
         found += error.mistakes
         return otherwise
-
-
-def _policy_mistakes(folder: Path) -> tuple[Mistake, ...]:
-    try:
-        policyfile.load(folder)
-    except Mistakes as error:
-        return error.mistakes
-    return ()
-
-
-def _strangers(rules: Iterable[Rule], known: Set[str]) -> Iterator[Mistake]:
-    """Issuers that no provider has: a rule that denies by a misspelt name would deny nobody."""
-    for rule in rules:
-        for name in sorted(rule.issuers - known):
-            text = f"rule {rule.id}: no identity provider is called {name!r}; there is {', '.join(sorted(known))}"
-            yield Mistake(rule.file, rule.line, 1, text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,7 @@ class Pipeline:
         if (open_answer := self._resolver.open(call)) is not None:
             _give(exchange.reply, open_answer, outcome)
             return
-        if self._ledger is not None and self._ledger.closed:
+        if self._ledger is not None and self._ledger.holds_calls:
             await self._ledger.room()
         if self._pages is not None and self._pages.at(call):
             await self._pages.relay(exchange, outcome)

@@ -4,6 +4,10 @@
 |---|---|---|---|
 | `Identity` | the list in `identities.py` | API keys, bearer and DPoP tokens, Basic logins, client certificates | |
 | `Voucher` (`identity/tokens/vouching.py`) | the same list | signed tokens, introspected tokens, the gateway's own | |
+| `Authorize` | `generation.py` | the policy | |
+| `Meet` | `generation.py` | the terms of grants (`caps/`) | |
+| `Choice`, `Way` | `resolve/jsonsource.py` | shared names, models that stand in for another | |
+| `Ledger` | `app.py` | the audit file | |
 | `Pages` | `app.py` | the application in `portal/` | |
 | `Tried` | `generation.py` | the shadow policy | |
 | `Balancer` | `pools.balance.BALANCERS` | round robin, least connections | token load, sticky prefixes |
@@ -204,10 +208,10 @@ class Pages(Protocol):
 
 
 class Ledger(Protocol):
-    """Where decisions are written down. While it is `closed`, no call may go on before it has come through `room`."""
+    """Where decisions are written down. While it `holds_calls`, no call may go on before it has come through `room`."""
 
     @property
-    def closed(self) -> bool: ...
+    def holds_calls(self) -> bool: ...
 
     def room(self) -> Coroutine[Any, Any, None]:
         """Wait for it. Raises `Overloaded` where that takes too long."""

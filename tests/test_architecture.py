@@ -41,9 +41,10 @@ def inside(*names: str) -> set[str]:
 # What a module must not know, as the first lines of each say in words.
 IGNORANT = {
     "pipeline.py": {"aiohttp", "httptools", "jose", *inside("doors", "wires", "config", "identity")},
-    "policy/engine.py": {"aiohttp", "time", *inside("doors", "wires", "identity", "http1", "config")},
-    "policy/holding.py": {"time", "socket", *inside("doors", "call", "identity", "config", "policy.engine")},
-    "policy/conditions.py": {"time", "socket", *inside("call", "policy.rules", "policy.engine")},
+    "policy": {
+        *("aiohttp", "httptools", "jose", "asyncio", "socket"),
+        *inside("doors", "wires", "http1", "pipeline", "resolve", "pools", "portal", "generation", "config.load"),
+    },
     "relay.py": {"asyncio", *inside("doors", "wires", "http1")},
     "pools/balance.py": {"asyncio", "time", *inside("http1", "doors", "pools.health")},
     "resolve": {"asyncio", *inside("doors", "wires", "http1", "identity")},
@@ -55,8 +56,34 @@ IGNORANT = {
     "wires": inside("pipeline", "policy", "resolve", "identity", "doors", "config"),
 }
 
+# What stands together in gateway/policy/: what each call needs, and the tools, which do without each other.
+POLICY = {
+    "decision": {"conditions", "rules", "holding", "engine", "shadow"},
+    "form": {"files", "checks", "moments"},
+    "lint": {"lint", "implication", "patterns", "likenames", "fitting", "surroundings"},
+    "cases": {"cases", "trial"},
+    "record": {"explain", "replay", "history"},
+    "diff": {"diff"},
+}
+_TOOLS = ("lint", "cases", "record", "diff")
+
+
+def policies(*rooms: str) -> set[str]:
+    return inside(*(f"policy.{name}" for room in rooms for name in POLICY[room]))
+
+
+# What a room of gateway/policy/ must not know.
+POLICY_IGNORANT = {
+    "decision": {"time", *inside("config", "settings", "identity"), *policies("form", *_TOOLS)},
+    "form": {"time", *inside("settings", "identity", "policy.holding", "policy.engine"), *policies(*_TOOLS)},
+    **{tool: {"time", *inside("settings", "identity"), *policies(*{*_TOOLS} - {tool})} for tool in _TOOLS},
+}
+
+# The two files that may all the same, and what: how old a kept policy is, and what is configured around rules.
+_EXCUSED = {"history": {"time"}, "surroundings": inside("settings", "identity")}
+
 # The configuration is read by the assembly alone; everybody else is given values.
-CONFIG_READERS = {"generation.py", "app.py", "cli"}
+CONFIG_READERS = {"generation.py", "reloading.py", "cli"}
 
 
 def name_of(file: Path) -> str:
@@ -80,6 +107,11 @@ def imports(file: Path) -> Iterator[str]:
 
 def within(name: str, places: set[str]) -> bool:
     return any(name == place or name.startswith(f"{place}/") for place in places)
+
+
+def known(file: Path, banned: set[str]) -> set[str]:
+    """What a file imports of what is banned, or from within it."""
+    return {found for found in imports(file) for name in banned if found == name or found.startswith(f"{name}.")}
 
 
 def module_of(file: Path) -> str:
@@ -113,13 +145,21 @@ def test_a_library_is_imported_in_its_place_only(library: str) -> None:
 def test_a_module_does_not_know_what_it_must_not(place: str) -> None:
     for file in FILES:
         if within(name_of(file), {place}):
-            known = {
-                found
-                for found in imports(file)
-                for banned in IGNORANT[place]
-                if found == banned or found.startswith(f"{banned}.")
-            }
-            assert known == set(), file
+            assert known(file, IGNORANT[place]) == set(), file
+
+
+def test_each_file_of_the_policy_stands_in_one_of_its_rooms() -> None:
+    found = {path.stem for path in (ROOT / "gateway" / "policy").iterdir() if path.name[0] != "_"}
+
+    assert sorted(name for room in POLICY.values() for name in room) == sorted(found)
+
+
+@pytest.mark.parametrize("room", POLICY)
+def test_a_room_of_the_policy_does_not_know_what_it_must_not(room: str) -> None:
+    for name in POLICY[room]:
+        for file in FILES:
+            if within(name_of(file), {f"policy/{name}.py", f"policy/{name}"}):
+                assert known(file, POLICY_IGNORANT[room] - _EXCUSED.get(name, set())) == set(), file
 
 
 def test_only_the_assembly_reads_the_configuration() -> None:

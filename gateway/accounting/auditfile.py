@@ -35,7 +35,7 @@ CLOSING = 2.0
 class AuditFile:
     """Appends lines to a file, joined, in a thread of its own: calls go on whatever it does.
 
-    With `on_full: block` calls that would go on while it is `closed` have to come through `room` first.
+    With `on_full: block` calls that would go on while it `holds_calls` have to come through `room` first.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class AuditFile:
         self._blocks = settings.on_full == "block"
         self._loop = asyncio.get_running_loop()
         #: True while no call may go on. `_news` is done when that has ended, or is not worth waiting for any longer.
-        self.closed = False
+        self.holds_calls = False
         self._news: asyncio.Future[None] = self._loop.create_future()
         self._patience: asyncio.TimerHandle | None = None
         self._lines: list[bytes] = []
@@ -92,10 +92,10 @@ class AuditFile:
             self._weigh()
 
     async def room(self) -> None:
-        """Wait until the file is not `closed`. Raises `Overloaded` when that takes too long, or lines are refused."""
-        if self.closed and not self._news.done():
+        """Wait until it no longer `holds_calls`. Raises `Overloaded` when that takes too long, or lines are refused."""
+        if self.holds_calls and not self._news.done():
             await self._news
-        if self.closed:
+        if self.holds_calls:
             detail = "the audit file cannot be written" if self._file.failing else "audit lines wait for a slow file"
             raise Overloaded(retry_after=_AGAIN, detail=detail)
 
@@ -114,7 +114,7 @@ class AuditFile:
         if not self._file.close(self._closing):
             self._lost(self._given - self._file.settled)
         self._tell_losses()
-        self._open()
+        self._release()
 
     def _write(self) -> None:
         self._give(self._written)
@@ -143,7 +143,7 @@ class AuditFile:
     def _settled(self, size: int) -> None:
         self._size -= size
         self._tell_losses()
-        if self.closed:
+        if self.holds_calls:
             self._weigh()
 
     def _reopened(self) -> None:
@@ -162,21 +162,21 @@ class AuditFile:
         if not self._blocks:
             return
         failing = self._file.failing
-        if failing or self._size > (self._waiting // 2 if self.closed else self._waiting):
-            self._close(at_once=failing)
-        elif self.closed:
-            self._open()
+        if failing or self._size > (self._waiting // 2 if self.holds_calls else self._waiting):
+            self._hold(at_once=failing)
+        elif self.holds_calls:
+            self._release()
 
-    def _close(self, *, at_once: bool) -> None:
-        if not self.closed:
-            self.closed = True
+    def _hold(self, *, at_once: bool) -> None:
+        if not self.holds_calls:
+            self.holds_calls = True
             self._news = self._loop.create_future()
             self._patience = self._loop.call_later(self._holding, self._end_waiting)
         if at_once:
             self._end_waiting()
 
-    def _open(self) -> None:
-        self.closed = False
+    def _release(self) -> None:
+        self.holds_calls = False
         self._end_waiting()
 
     def _end_waiting(self) -> None:

@@ -130,10 +130,13 @@ class Settling:
 class Watcher:
     """Tells that something among the files changed and is complete."""
 
-    def __init__(self, files: Mapping[Path, Content], pace: Pace | None = None) -> None:
-        """`files`: those to watch, with what they held when they were read; anything else is a change."""
+    def __init__(self, files: Mapping[Path, Content], aside: Set[Path] = frozenset(), pace: Pace | None = None) -> None:
+        """`files`: those to watch, with what they held when they were read; anything else is a change.
+
+        `aside`: see `set_files`.
+        """
         self._pace = pace or Pace()
-        self.set_files(files)
+        self.set_files(files, aside)
         self._asked = False
         self._soon = asyncio.Event()
 

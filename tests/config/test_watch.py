@@ -36,7 +36,7 @@ class Told:
 
     def __init__(self, *paths: Path, pace: Pace = QUICK) -> None:
         self._counting = CountingPath(paths[0].parent / "missing")
-        self.watcher = Watcher(contents(self._with(paths)), pace)
+        self.watcher = Watcher(contents(self._with(paths)), pace=pace)
         self.count = 0
         self._news = asyncio.Event()
 
@@ -212,7 +212,7 @@ async def test_what_changed_after_it_was_read_is_told(tmp_path: Path) -> None:
     path.write_text("changed at once")
     for known in (read, {path: UNKNOWN}):
         async with asyncio.timeout(LIVE):
-            await anext(Watcher(known, QUICK).changes())
+            await anext(Watcher(known, pace=QUICK).changes())
 
 
 async def test_whoever_asks_is_told_although_nothing_changed_and_once(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ async def test_whoever_asks_is_told_although_nothing_changed_and_once(tmp_path: 
 
 
 async def test_who_asks_does_not_wait_for_the_next_look(tmp_path: Path) -> None:
-    watcher = Watcher(contents([tmp_path / "a.yaml"]), Pace(interval=600))
+    watcher = Watcher(contents([tmp_path / "a.yaml"]), pace=Pace(interval=600))
     watcher.ask()
     async with asyncio.timeout(LIVE):
         await anext(watcher.changes())

@@ -100,10 +100,10 @@ async def test_files_that_changed_after_they_were_reported_are_not_taken_as_they
     rules = files.policies / "rules.yaml"
     async with here(generation.read(files.config_file, None), files.config_file) as running:
         rules.write_text(FIRST)
-        await running._reload()
+        await running._reloads.reload()
         assert (running.status()["generation"], running.status()["rules"]) == (1, 2)
         rules.write_text("version: 1\nrules: [")
-        await running._reload()
+        await running._reloads.reload()
         assert running.status()["reload"]["successful"]
         await until(lambda: not running.status()["reload"]["successful"])
 
@@ -113,7 +113,7 @@ async def test_what_was_dropped_is_read_again_also_when_the_files_are_again_what
     whole = rules.read_text()
     async with here(generation.read(files.config_file, None), files.config_file) as running:
         rules.write_text(FIRST)
-        await running._reload()
+        await running._reloads.reload()
         rules.write_text(whole)
         await until(lambda: running.status()["generation"] == 2)
         assert running.status()["rules"] == 2

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gateway import app, generation
+from gateway import generation, reloading
 from gateway.config.watch import Pace, Watcher
 from gateway.devcerts import Paths
 from tests.e2e.here import here, serving, until
@@ -125,7 +125,7 @@ async def test_no_bad_policy_file_changes_anything_and_each_is_told_with_its_pla
     gateway: Gateway, alice: Mint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B095, B097, B099: one after the other, with good calls after each."""
-    monkeypatch.setattr(app, "Watcher", lambda seen: Watcher(seen, QUICK))
+    monkeypatch.setattr(reloading, "Watcher", lambda seen, aside: Watcher(seen, aside, QUICK))
     rules = gateway.policies / "rules.yaml"
     good = GOOD.encode()
     put(rules, good)

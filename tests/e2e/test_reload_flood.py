@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from gateway import app, generation
+from gateway import generation, reloading
+from gateway.config.watch import Pace, Watcher
 from gateway.devcerts import Paths
-from tests.e2e.here import here, serving
+from tests.e2e.here import here, serving, until
 from tests.identity.signers import Mint, ec_signer
 from tests.parts import scripts
 from tests.parts.client import prepared, whole
@@ -27,7 +28,8 @@ from tests.parts.volume import swap
 
 CHAT = "/v1/chat/completions"
 KEY = ec_signer("k")
-EVERY, RELOADS = 0.05, 60  # seconds between reloads, and how many there are
+EVERY, RELOADS = 0.05, 60  # seconds between reloads at least, and how many there are
+HASTY = Pace(interval=0.01, whole=0.005, written=0.005)
 CALLERS = 3
 STREAMED = 2 * RELOADS  # pieces of an answer that outlasts them all, one for each pause between reloads
 
@@ -124,24 +126,17 @@ class Flood:
         self.lists[frozenset(one["id"] for one in whole(line.getresponse()).json()["data"])] += 1
 
 
-async def reload(running: app.Gateway, gateway: Gateway) -> str:
-    """Read the files as they are and run what they say, without waiting for them to rest; the digest."""
-    source = await asyncio.to_thread(generation.read, gateway.config_file, None)
-    running._reload_into(generation.build(source, running._lasting, running._now), ())
-    return source.policy.digest
-
-
 async def test_no_decision_of_a_flood_mixes_two_policies_that_take_turns_every_fifty_milliseconds(
-    gateway: Gateway, stub: Stub, alice: Mint, tmp_path: Path
+    gateway: Gateway, stub: Stub, alice: Mint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B100: neither of two generations, nor of two files that change together. A stream goes on, and stays counted."""
     pieces = scripts.events(STREAMED)
     stub.say(lambda request: scripts.sse(pieces, every=EVERY) if b"stream" in request.body else scripts.sized())
     token = alice.token()
+    monkeypatch.setattr(reloading, "Watcher", lambda seen, aside: Watcher(seen, aside, HASTY))
     async with here(generation.read(gateway.config_file, None), gateway.config_file) as running:
         await serving(running)
-        running._background["watch"].cancel()  # this test says when to reload
-        digests = {running._now.policy.digest: "a"}
+        digests = {running.status()["policy"]: "a"}
         async with asyncio.TaskGroup() as group:
             body = {"model": "shared", "stream": True}
             stream = group.create_task(asyncio.to_thread(gateway.ask, "POST", CHAT, body=body, token=token))
@@ -150,7 +145,8 @@ async def test_no_decision_of_a_flood_mixes_two_policies_that_take_turns_every_f
                     pace = group.create_task(asyncio.sleep(EVERY))
                     name = "ba"[turn % 2]
                     await asyncio.to_thread(swap, gateway.policies, f"turn-{turn}", files(name))
-                    digests[await reload(running, gateway)] = name
+                    await until(lambda wanted=turn + 2: running.status()["generation"] == wanted)  # type: ignore[misc]
+                    digests[running.status()["policy"]] = name
                     await pace
                 flood.over.set()
                 await asyncio.to_thread(flood.join)

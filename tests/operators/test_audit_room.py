@@ -28,7 +28,7 @@ class Caller:
 
     async def _go(self) -> None:
         try:
-            if self._audit.closed:
+            if self._audit.holds_calls:
                 await self._audit.room()
         except Overloaded as refusal:
             self.outcome = f"refused: {refusal.detail}"
@@ -51,7 +51,7 @@ async def test_callers_wait_for_a_reader_that_comes_in_time_and_nothing_is_lost(
     assert {caller.outcome for caller in callers} == {"waits"}
     pipe.read()
     await until(lambda: {caller.outcome for caller in callers} == {"goes on"})
-    assert not audit.closed
+    assert not audit.holds_calls
     audit.close()
     assert pipe.end() == LINE * 5
     assert lost == []
@@ -67,7 +67,7 @@ async def test_callers_who_waited_long_enough_are_refused_and_later_ones_at_once
     await until(lambda: one.outcome == "refused: audit lines wait for a slow file")
     assert Caller(audit).outcome == one.outcome
     pipe.read()
-    await until(lambda: not audit.closed)
+    await until(lambda: not audit.holds_calls)
     assert Caller(audit).outcome == "goes on"
     audit.close()
 
@@ -119,12 +119,12 @@ async def test_a_full_disk_closes_the_door_and_opens_it_again_without_a_line_los
     with at_most(path.stat().st_size + 100):
         audit.add(lines[1])
         audit.add(lines[2])
-        await until(lambda: audit.closed)
+        await until(lambda: audit.holds_calls)
         assert audit.failing
         assert Caller(audit).outcome == "refused: the audit file cannot be written"
         audit.add(lines[3])  # was under way
         audit.add(lines[4])
-    await until(lambda: not audit.closed)
+    await until(lambda: not audit.holds_calls)
     assert not audit.failing
     assert Caller(audit).outcome == "goes on"
     audit.close()
@@ -146,10 +146,10 @@ async def test_a_rotation_away_from_a_full_disk_opens_the_door(tmp_path: Path) -
     await until(lambda: b'"0"' in path.read_bytes())
     with at_most(path.stat().st_size + 10):
         audit.add(line(1))
-        await until(lambda: audit.closed)
+        await until(lambda: audit.holds_calls)
         path.rename(tmp_path / "old")
         audit.reopen()
-        await until(lambda: not audit.closed)
+        await until(lambda: not audit.holds_calls)
         assert b'"1"' in path.read_bytes()
     audit.close()
 
@@ -164,7 +164,7 @@ async def test_where_lines_may_be_lost_nobody_waits(tmp_path: Path) -> None:
         audit.add(line(1))
         await until(lambda: lost == [2])
         assert audit.failing
-        assert not audit.closed
+        assert not audit.holds_calls
     await until(lambda: not audit.failing)  # tried again, though nobody calls
     audit.close()
     assert b'"audit":"lost","lines":2,' in path.read_bytes()
@@ -178,7 +178,7 @@ async def test_at_the_end_what_is_kept_for_a_full_disk_is_lost_and_counted(tmp_p
     with at_most(path.stat().st_size):
         audit.add(line(0))
         audit.add(line(1))
-        await until(lambda: audit.closed)
+        await until(lambda: audit.holds_calls)
         audit.close()
     assert sum(lost) == 2
-    assert not audit.closed
+    assert not audit.holds_calls

@@ -31,6 +31,8 @@ from gateway.drive import Drive, Moment
 from gateway.errors import Forbidden, Refusal, Unidentified
 from gateway.exchange import Exchange, Flow, Sink
 from gateway.pipeline import Pipeline
+from gateway.policy.engine import Policy
+from gateway.policy.shadow import Shadow
 from gateway.pools.backends import Backend, Pool, build_pools
 from gateway.seams import Answer, Outbound, OwnAnswer, OwnPage, Resolved, UsageKind
 from gateway.settings import Timeouts
@@ -209,6 +211,7 @@ class Stage:
     refusal: Refusal | None = None
     needs: tuple[ModelRef, ...] = (MODEL,)
     denied: frozenset[str] = frozenset()
+    tries: Policy | None = None  # as a shadow
     done: list[Outcome] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -236,7 +239,7 @@ class Stage:
             timeouts=Timeouts(),
             pages=None,
             rulebook=Rulebook(1, "0123456789abcdef" * 2),
-            shadow=None,
+            shadow=None if self.tries is None else Shadow(self.tries, self.tallies),
             ledger=None,
         )
 

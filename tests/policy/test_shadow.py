@@ -165,8 +165,7 @@ def test_a_call_goes_its_way_whatever_the_shadow_says(allow: bool) -> None:
     plain = Stage({1: answers()}, allow=allow)
     told = plain.play()
     for policy in (Policy([]), Policy([rule(issuers=frozenset({"corp"}), groups=frozenset())]), Broken()):
-        staged = Stage({1: answers()}, allow=allow)
-        staged.pipeline._shadow = Shadow(policy, staged.tallies)  # type: ignore[arg-type]
+        staged = Stage({1: answers()}, allow=allow, tries=policy)  # type: ignore[arg-type]
         assert staged.play() == told
         (one,), (other,) = staged.done, plain.done
         assert (one.status, one.grant, one.backend) == (other.status, other.grant, other.backend)
@@ -175,8 +174,7 @@ def test_a_call_goes_its_way_whatever_the_shadow_says(allow: bool) -> None:
 def test_the_outcome_carries_what_the_shadow_says_also_of_a_call_that_is_refused() -> None:
     seen: list[Any] = []
     for allow, rules in ((True, []), (False, [rule("in", issuers=frozenset({"corp"}), groups=frozenset())])):
-        staged = Stage({1: answers()}, allow=allow)
-        staged.pipeline._shadow = Shadow(Policy(rules), staged.tallies)
+        staged = Stage({1: answers()}, allow=allow, tries=Policy(rules))
         staged.play(Call(CALL.id, CALL.channel, CALL.method, CALL.path, None, CALL.fields, CALL.peer, 0.0))
         seen.append(staged.done[0].shadow)
     assert seen == [Difference("would_deny", ""), Difference("would_allow", "in")]

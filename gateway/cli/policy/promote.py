@@ -13,7 +13,7 @@ from dataclasses import replace as changed
 from pathlib import Path
 from typing import Final
 
-from gateway import generation
+from gateway import policyfiles
 from gateway.cli.policy.place import CONFIG, add_config, configured
 from gateway.cli.saying import CannotSay, counted, finished, say, warn
 from gateway.config.mistakes import Mistakes
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     """
     try:
         path, settings = configured(args)
-        candidate = generation.candidate(settings)
+        candidate = policyfiles.candidate(settings)
         if candidate is None:
             raise CannotPromote(f"{path} names no shadow policy: add policies.shadow")  # noqa: TRY301  all end here
         if candidate.mistakes:
