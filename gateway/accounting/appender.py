@@ -156,7 +156,7 @@ class Appender:
                 batch[0] = chain.linked(batch[0], self._chain.head())
             text = b"".join(batch)
             written, error = self._push(text, len(batch[0]))
-        if error is None and self._fsync == "always":
+        if error is None and (self._fsync == "always" or self._sync_failed):
             error = self._sync()
         self._note(error)
         return text.count(b"\n", 0, written + 1)  # one that lacks nothing but its end gets that in any case

@@ -18,6 +18,7 @@ from typing import Literal
 
 import pytest
 
+from gateway.accounting.appender import Appender
 from gateway.accounting.auditfile import AuditFile
 from gateway.settings import Audit
 
@@ -239,6 +240,27 @@ async def test_a_second_gateway_on_one_file_is_logged_and_a_signal_to_one_is_not
     assert [one.getMessage() for one in caplog.records] == [f"audit.shared file={path}"]
     other.close()
     audit.close()
+
+
+@pytest.mark.parametrize("fsync", ["interval", "always"])
+async def test_a_disk_that_keeps_nothing_is_not_well_again_because_it_takes_lines(
+    caplog: pytest.LogCaptureFixture, fsync: Literal["interval", "always"]
+) -> None:
+    """A file of the kernel's: what is written is taken, and fsync says EINVAL."""
+    path = Path("/proc/self/comm")
+    name = path.read_bytes()
+    caplog.set_level(logging.INFO)
+    try:
+        appender = Appender(Audit(str(path), on_full="block", fsync=fsync, chain=False))
+        for _ in range(2):
+            done = threading.Event()
+            appender.append([b"a line\n"], done.set)
+            assert done.wait(PATIENCE)
+            await until(lambda: appender.failing)
+        assert appender.close(PATIENCE)
+    finally:
+        path.write_bytes(name)
+    assert [one.getMessage() for one in caplog.records] == [f"audit.failing file={path} error=[Errno 22] Invalid argument"]
 
 
 async def test_lines_that_a_full_pipe_did_not_take_in_time_at_the_end_are_counted_and_logged(
