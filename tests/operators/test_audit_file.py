@@ -21,6 +21,7 @@ import pytest
 from gateway.accounting.appender import Appender
 from gateway.accounting.auditfile import AuditFile
 from gateway.settings import Audit
+from tests.parts.process import wait_until
 
 #: What a pipe holds (`man 7 pipe`): more than that waits for a reader.
 ROOM = 64 * 1024
@@ -243,7 +244,7 @@ async def test_a_second_gateway_on_one_file_is_logged_and_a_signal_to_one_is_not
 
 
 @pytest.mark.parametrize("fsync", ["interval", "always"])
-async def test_a_disk_that_keeps_nothing_is_not_well_again_because_it_takes_lines(
+def test_a_disk_that_keeps_nothing_is_not_well_again_because_it_takes_lines(
     caplog: pytest.LogCaptureFixture, fsync: Literal["interval", "always"]
 ) -> None:
     """A file of the kernel's: what is written is taken, and fsync says EINVAL."""
@@ -256,11 +257,13 @@ async def test_a_disk_that_keeps_nothing_is_not_well_again_because_it_takes_line
             done = threading.Event()
             appender.append([b"a line\n"], done.set)
             assert done.wait(PATIENCE)
-            await until(lambda: appender.failing)
+            wait_until(lambda: appender.failing, PATIENCE)
         assert appender.close(PATIENCE)
     finally:
         path.write_bytes(name)
-    assert [one.getMessage() for one in caplog.records] == [f"audit.failing file={path} error=[Errno 22] Invalid argument"]
+    assert [one.getMessage() for one in caplog.records] == [
+        f"audit.failing file={path} error=[Errno 22] Invalid argument"
+    ]
 
 
 async def test_lines_that_a_full_pipe_did_not_take_in_time_at_the_end_are_counted_and_logged(
