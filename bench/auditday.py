@@ -223,14 +223,16 @@ def written(runs: Sequence[Run], missed: Sequence[str], count: int, size: int) -
     ]
     verdict = "\n".join(f"- **missed**: {each}" for each in missed) or "- met"
     goals = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in GOALS.items())
-    machine = f"{os.cpu_count()} cores, Linux {platform.release()}, Python {platform.python_version()}"
+    cores, load = os.cpu_count() or 1, os.getloadavg()[0]
+    busy = f"; it was busy with other work, {load / cores:.1f} times what it has cores for" if load > 2 * cores else ""
+    machine = f"{cores} cores, Linux {platform.release()}, Python {platform.python_version()}"
     policies = f"{CALLERS} callers under {GENERATIONS} policies of {RULES + 1} rules"
     return f"""# A day of audit lines
 
 Written by `python -m bench.auditday --write`.
 
 - date: {time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())}
-- machine: {machine}; load average {os.getloadavg()[0]:.2f}
+- machine: {machine}; load average {load:.2f}{busy}
 - lines: {count:,} in {GENERATIONS} files, {size / 2**20:,.0f} MiB, chained, of {policies}
 
 {table(head, rows)}

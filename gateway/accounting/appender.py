@@ -18,7 +18,6 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 
 from gateway.accounting import chain, files
-from gateway.accounting.chain import Chain
 from gateway.settings import Audit
 
 log = logging.getLogger(__name__)
@@ -42,8 +41,9 @@ class Appender:
         self._fsync = settings.fsync
         self._changed = changed
         self._descriptor = files.open_to_append(self._path)
-        found = files.Found(self._path)
-        self._chain = Chain(found.tail) if settings.chain else None
+        files.claim(self._descriptor, self._path)
+        found = files.Found(self._path, chained=settings.chain)
+        self._chain = found.chain if settings.chain else None
         #: Whether the file ends in the middle of a line; whether something was written that may not be on the disk.
         self._torn, self._unsynced, self._sync_failed = found.torn, False, False
         self._synced = self._tried = 0.0
@@ -156,13 +156,15 @@ class Appender:
                 batch[0] = chain.linked(batch[0], self._chain.head())
             text = b"".join(batch)
             written, error = self._push(text, len(batch[0]))
-        if error is None and self._fsync == "always":
+        if error is None and (self._fsync == "always" or self._sync_failed):
             error = self._sync()
         self._note(error)
         return text.count(b"\n", 0, written + 1)  # one that lacks nothing but its end gets that in any case
 
     def _mend(self) -> OSError | None:
-        """End a line that was cut short, which would swallow the next one."""
+        """End a line that was cut short, which would swallow the next one, unless it is gone (`copytruncate`)."""
+        if self._torn and files.emptied(self._descriptor):
+            self._torn = False
         return self._push(b"\n", 0)[1] if self._torn else None
 
     def _push(self, text: bytes, link: int) -> tuple[int, OSError | None]:
@@ -227,12 +229,13 @@ class Appender:
             if os.path.samestat(os.fstat(descriptor), os.fstat(self._descriptor)):
                 torn = self._torn
             else:
-                torn = files.Found(self._path).torn
+                torn = files.Found(self._path, chained=False).torn
                 self._conclude()
                 if self._chain is not None and self._opening is None:
                     self._opening = chain.continued
             self._shut()
             self._descriptor, self._torn = descriptor, torn
+            files.claim(descriptor, self._path)
             self._flush()
         then()
 

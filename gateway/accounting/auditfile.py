@@ -7,6 +7,7 @@ Must not know: what the lines say, which calls there are.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -14,6 +15,8 @@ from functools import partial
 from gateway.accounting.appender import Appender
 from gateway.errors import Overloaded
 from gateway.settings import Audit
+
+log = logging.getLogger(__name__)
 
 # Lines are written together, this many seconds after the first: a crash loses no more than that, and of however many
 # calls a second 20 wake the thread.
@@ -111,8 +114,11 @@ class AuditFile:
         """Write what waits and close. What takes too long is lost and counted."""
         self._limit, self._blocks = -1, False  # nothing is taken from now on
         self._give(self._settled)
-        if not self._file.close(self._closing):
-            self._lost(self._given - self._file.settled)
+        late = 0 if self._file.close(self._closing) else self._given - self._file.settled
+        if lost := late + self._file.lost - self._told:
+            log.error("audit.lost_at_end lines=%d", lost)
+        if late:
+            self._lost(late)
         self._tell_losses()
         self._release()
 

@@ -21,6 +21,7 @@ LENGTH: Final = len(MEMBER) + 64 + 2
 NOTHING: Final = "0" * 64
 
 _LINK: Final = re.compile(rb',"prev":"([0-9a-f]{64})"\}')
+_TIME: Final = re.compile(rb'\{"time":"([0-9T:.-]{23}Z)"')
 _OWN: Final = re.compile(rb'\{"time":"[^"]{1,40}","audit":"([a-z]{1,16})"')
 _SEALED: Final = re.compile(rb'(\{"time":"[^"]{1,40}","audit":"ended"),"seal":"([0-9a-f]{64})",')
 _LINES: Final = re.compile(rb'"lines":(\d{1,18}),')
@@ -60,6 +61,12 @@ def prev_of(line: bytes) -> str | None:
     return found[1].decode() if found else None
 
 
+def time_of(line: bytes) -> str | None:
+    """`{"time":"2026-01-31T10:15:00.123Z",…`; None where a line begins otherwise."""
+    found = _TIME.match(line)
+    return found[1].decode() if found else None
+
+
 def own(line: bytes) -> str | None:
     """Which line of the file itself this is (`began continued lost ended`); None for the line of a call."""
     found = _OWN.match(line)
@@ -90,9 +97,14 @@ def last_link(text: bytes) -> int:
 class Chain:
     """What has been written since the last link."""
 
-    def __init__(self, tail: bytes = b"") -> None:
-        """`tail`: what the file holds from its last link on, or all of it where there is none."""
-        self._since = hashlib.sha256(tail) if tail else None
+    def __init__(self) -> None:
+        self._since: hashlib._Hash | None = None
+
+    def copy(self) -> Chain:
+        """One that goes on from here on its own."""
+        other = Chain()
+        other._since = None if self._since is None else self._since.copy()
+        return other
 
     def head(self) -> str:
         """What the next link has to refer to."""
@@ -100,6 +112,8 @@ class Chain:
 
     def wrote(self, piece: memoryview | bytes, link: int) -> None:
         """`piece` is in the file. It began with a link of `link` bytes, 0 for none, which may have been cut short."""
+        if not piece:
+            return
         # A link that lacks nothing but the end of its line is one: that end comes, or the file ends there.
         if self._since is None or (link and len(piece) >= link - 1):
             self._since = hashlib.sha256(piece)

@@ -57,7 +57,7 @@ class Report:
     breaks: int = 0
     #: What the first link of all refers to: what `head` was when it was written.
     start: str | None = None
-    #: Whether the first line of all begins the chain. False: earlier files were not given, or lines were taken away.
+    #: Whether the first link of all begins the chain. False: earlier files were not given, or lines were taken away.
     from_start: bool = False
     #: What the next link will refer to, for a later check that begins with it.
     head: str = chain.NOTHING
@@ -88,6 +88,8 @@ class Verifier:
         self._chain = Chain()
         #: The same of a file alone, before its first link: all that a gateway knows that found nothing else there.
         self._alone = Chain()
+        #: Whether that is more than the end of a line that was cut short, and whose file was truncated then.
+        self._led = False
         #: Where the last link stands; whether it says that a process or a file ended, and nothing follows it yet.
         self._file, self._line = "", 0
         self._linked = self._ended = False
@@ -95,7 +97,7 @@ class Verifier:
     def read(self, file: str, lines: Iterable[bytes]) -> Iterator[int]:
         """Take the next file in; yields the size of each line once it is checked."""
         report, running, member, place = self.report, self._chain, chain.MEMBER, -chain.LENGTH - 1
-        one, self._alone = FileReport(file), Chain()
+        one, self._alone, self._led = FileReport(file), Chain(), False
         report.files.append(one)
         for line in lines:
             one.lines += 1
@@ -108,6 +110,7 @@ class Verifier:
                 running.wrote(line, 0)
                 if not one.links:
                     self._alone.wrote(line, 0)
+                    self._led = self._led or line != b"\n"
                 self._ended = False
                 report.open_lines += 1
             yield len(line)
@@ -117,14 +120,14 @@ class Verifier:
     def _link(self, one: FileReport, line: bytes, prev: str) -> None:
         report, kind = self.report, chain.own(line)
         if not self._linked:
-            self._start(one, prev)
-        elif kind == "began" and not one.links and prev == self._alone.head():
-            one.anew = True
+            self._start(one, prev, kind)
+        elif self._begins(one, prev, kind):
+            one.anew = self._ended = True
         elif prev != self._chain.head():
             self._break(one, self._why(one, prev, kind))
         if kind == "ended" and not chain.sealed(line):
             self._break(one, "this line, which says that the end was an orderly one, was changed")
-        if kind == "began" and self._linked and not (self._ended or one.anew):
+        if kind == "began" and self._linked and not self._ended:
             one.crashes += 1
         if kind == "lost":
             one.lost += chain.lines_lost(line)
@@ -134,12 +137,25 @@ class Verifier:
         self._file, self._line = one.file, one.lines
         report.open_lines = 0 if self._ended else 1
 
-    def _start(self, one: FileReport, prev: str) -> None:
+    def _start(self, one: FileReport, prev: str, kind: str | None) -> None:
         """The first link: what it refers to was read, or is nothing, or is not here to be compared with."""
-        self.report.start = prev
-        self.report.from_start = prev == self._chain.head()
-        if self._after is not None and prev != self._after:
-            self._break(one, "this does not continue what was checked before; what stood between the two is missing")
+        report, before = self.report, self._chain.head()
+        report.start, report.from_start = prev, prev == before
+        if self._after is not None:
+            if prev != self._after:
+                what = "this does not continue what was checked before; what stood between the two is missing"
+                self._break(one, what)
+            elif before not in (prev, chain.NOTHING):
+                self._break(one, "lines stand before this one that do not belong here: what it continues is older")
+        elif not report.from_start:
+            one.anew = report.from_start = self._begins(one, prev, kind)
+            if self._led and not one.anew:
+                what = "what stands before this line was added or changed, or belongs to an earlier file"
+                self._break(one, what)
+
+    def _begins(self, one: FileReport, prev: str, kind: str | None) -> bool:
+        """Whether a chain begins with this link, which knows nothing but what stands before it in its file."""
+        return kind == "began" and not one.links and prev == self._alone.head()
 
     def _why(self, one: FileReport, prev: str, kind: str | None) -> str:
         """As much as can be known of a link that does not fit."""
@@ -157,7 +173,6 @@ class Verifier:
 
 
 def _time(one: FileReport, line: bytes) -> None:
-    """`{"time":"2026-01-31T10:15:00.123Z",…`"""
-    if line[:9] == b'{"time":"' and line[33:34] == b'"':
-        one.last = line[9:33].decode("ascii", "replace")
-        one.first = one.first or one.last
+    if (time := chain.time_of(line)) is not None:
+        one.last = time
+        one.first = one.first or time

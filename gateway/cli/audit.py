@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+from gateway.accounting.order import ends, ordered
 from gateway.accounting.verify import BREAKS, FileReport, Report, Verifier
-from gateway.cli.auditfiles import LINE_LIMIT, Unreadable, lines, opened, total
+from gateway.cli.auditfiles import Unreadable, lines, opened, total
 from gateway.cli.saying import finished, say, say_json
 from gateway.progress import progress
 
@@ -45,13 +46,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verify.add_argument(
         "--after", type=_hash, metavar="HASH", help="the head that an earlier check told: go on from it"
     )
-    verify.add_argument("--as-given", action="store_true", help="keep the order of the files (default: by first time)")
+    verify.add_argument("--as-given", action="store_true", help="keep the order of the files (default: by their chain)")
 
 
 def run(args: argparse.Namespace) -> int:
     """0 when nothing is missing or changed, 1 when something is, 2 when a file cannot be read."""
     try:
-        paths = [Path(name) for name in args.files] if args.as_given else sorted(map(Path, args.files), key=_age)
+        paths = [Path(name) for name in args.files]
+        if not args.as_given:
+            paths = _in_order(paths)
         verifier = Verifier(args.after)
         for size in progress(_checked(verifier, paths), "verifying", total(paths), size=int):
             del size
@@ -78,12 +81,21 @@ def _checked(verifier: Verifier, paths: Iterable[Path]) -> Iterator[int]:
             yield from verifier.read(str(path), lines(file))
 
 
-def _age(path: Path) -> tuple[bytes, int]:
-    """A key that sorts files by their first times, as text; within a millisecond by the numbers that rotation gives."""
-    with opened(path) as file:
-        found = re.match(rb'\{"time":"([^"]*)"', file.readline(LINE_LIMIT))
-    number = _ROTATED.search(path.name)
-    return found[1] if found else b"", -int(number[1]) if number else 0
+def _in_order(paths: Sequence[Path]) -> list[Path]:
+    """By the chain; what neither that nor times tell apart, by the numbers that rotation gives."""
+    if len(paths) < 2:
+        return list(paths)
+    paths = sorted(paths, key=_number, reverse=True)
+    found = []
+    for path in progress(paths, "ordering", len(paths)):
+        with opened(path) as file:
+            found.append(ends(file))
+    return [paths[at] for at in ordered(found)]
+
+
+def _number(path: Path) -> int:
+    found = _ROTATED.search(path.name)
+    return int(found[1]) if found else 0
 
 
 def _begins(report: Report, after: str | None) -> bool:
@@ -97,7 +109,10 @@ def _words(report: Report, after: str | None, *, whole: bool) -> Iterator[str]:
     if report.breaks > BREAKS:
         yield f"and {report.breaks - BREAKS} more"
     if not any(one.links for one in report.files):
-        yield "not chained: no line says what stood before it (audit.chain is false, or these are no audit files)"
+        yield (
+            "not chained: no line says what stood before it "
+            "(audit.chain is false, or these are no audit files, or not as they were written: line ends count)"
+        )
         return
     if not _begins(report, after):
         yield (
@@ -116,13 +131,14 @@ def _words(report: Report, after: str | None, *, whole: bool) -> Iterator[str]:
 def _line_of(one: FileReport) -> str:
     times = f", {one.first} to {one.last}" if one.first else ""
     notes = [
-        f"{count} {what}"
+        what
         for count, what in (
-            (one.lost, "lost when they were to be written, as the gateway says"),
-            (one.torn, "cut short"),
-            (one.crashes, "starts without an orderly end before"),
+            (one.lost, f"{one.lost} lost when they were to be written, as the gateway says"),
+            (one.torn, f"{one.torn} cut short"),
+            (one.crashes, f"{one.crashes} starts without an orderly end before"),
+            (one.lines and not one.links, "not chained: none of them says what stood before it"),
             (one.anew, "new chain: it was a new file when the gateway started, and knows nothing of those before"),
-            (one.breaks, "breaks"),
+            (one.breaks, f"{one.breaks} breaks"),
         )
         if count
     ]

@@ -14,6 +14,7 @@ from gateway import __main__ as command_line
 from gateway.accounting.appender import Appender
 from gateway.settings import Audit
 from tests.operators.test_audit_chain import LIMIT, line, reopen, write
+from tests.operators.test_audit_order import files_at
 
 Said = Callable[..., tuple[int, str, str]]
 
@@ -54,6 +55,29 @@ def test_a_whole_record_is_told_in_a_few_lines_whatever_the_order_and_the_packin
     ]
     assert re.fullmatch(r".*\.3: 4 lines, 20\S*Z to 20\S*Z", lines[0])
     assert lines[4:] == [f"head {lines[4][5:]}", "whole"]
+
+
+def test_a_clock_that_was_set_back_between_rotations_is_no_tampering(said: Said, tmp_path: Path) -> None:
+    texts = files_at(3000.0, 1000.0, 2000.0)
+    paths = [tmp_path / name for name in ("b.jsonl.gz", "c.jsonl", "a.jsonl")]
+    for path, text in zip(paths, texts, strict=True):
+        path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+    code, out, _ = said("--complete", *sorted(paths))
+    assert code == 0
+    assert [text.partition(":")[0] for text in out.splitlines()[:3]] == list(map(str, paths))
+    assert said("--as-given", *reversed(paths))[0] == 1
+
+
+def test_what_a_file_is_noted_for_is_said_in_words(said: Said, files: list[Path], tmp_path: Path) -> None:
+    other = tmp_path / "other.jsonl"
+    other.write_bytes(line(1))
+    _, out, _ = said("--as-given", other, files[3], files[3])
+    notes = [text.partition("; ")[2] for text in out.splitlines()[:3]]
+    assert notes == [
+        "not chained: none of them says what stood before it",
+        "new chain: it was a new file when the gateway started, and knows nothing of those before",
+        "new chain: it was a new file when the gateway started, and knows nothing of those before",
+    ]
 
 
 def test_a_line_that_is_gone_is_told_by_file_and_line(said: Said, files: list[Path]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -193,6 +194,17 @@ def test_a_full_disk_costs_lines_and_no_call_where_lines_may_be_lost(audited: An
     assert gateway.stop() == 0
     code, report = verify(file, options=("--complete",))
     assert (code, report["files"][0]["lost"]) == (0, 3)
+
+
+def test_a_pipe_that_nobody_reads_is_refused_at_the_start_with_a_reason(
+    start_gateway: StartGateway, stub: Stub, tmp_path: Path
+) -> None:
+    file = tmp_path / "audit"
+    os.mkfifo(file)
+    gateway = start_gateway([pool("nim", ["m"], stub.url)], start=False, audit={"file": str(file)})
+    process = gateway.launch()
+    assert process.wait() == 1
+    assert f"audit file {file}: no such device or address" in process.stderr.read_text()
 
 
 def test_standard_output_is_chained_as_well(start_gateway: StartGateway, stub: Stub, token: Token) -> None:

@@ -14,11 +14,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
+from gateway.accounting.appender import Appender
 from gateway.accounting.auditfile import AuditFile
 from gateway.settings import Audit
+from tests.parts.process import wait_until
 
 #: What a pipe holds (`man 7 pipe`): more than that waits for a reader.
 ROOM = 64 * 1024
@@ -186,6 +189,94 @@ async def test_a_rotation_to_a_file_that_cannot_be_opened_is_logged_and_the_old_
     audit.add(b"one\n")
     audit.close()
     assert (tmp_path / "old" / "audit.log").read_bytes() == b"one\n"
+
+
+async def test_a_pipe_that_nobody_reads_is_no_audit_file_and_nobody_waits_for_a_reader(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "audit")
+    with pytest.raises(OSError, match="No such device or address"):
+        AuditFile(Audit(str(tmp_path / "audit")), lambda _: None)
+
+
+async def test_a_folder_in_the_place_of_the_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError):
+        AuditFile(Audit(str(tmp_path)), lambda _: None)
+
+
+@pytest.mark.parametrize("on_full", ["drop", "block"])
+async def test_a_rotation_to_a_pipe_that_nobody_reads_keeps_the_old_file_and_the_next_one_works(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, on_full: Literal["drop", "block"]
+) -> None:
+    lost: list[int] = []
+    path, old = tmp_path / "audit", tmp_path / "old"
+    audit = AuditFile(Audit(str(path), on_full=on_full, chain=False), lost.append)
+    path.rename(old)
+    os.mkfifo(path)
+    audit.reopen()
+    await until(lambda: caplog.records)
+    assert "audit.reopen_failed" in caplog.records[0].getMessage()
+    audit.add(b"one\n")
+    await until(lambda: old.read_bytes() == b"one\n")
+    path.unlink()
+    audit.reopen()
+    await until(path.exists)
+    audit.add(b"two\n")
+    audit.close()
+    assert (path.read_bytes(), old.read_bytes(), lost) == (b"two\n", b"one\n", [])
+    assert len(caplog.records) == 1
+
+
+async def test_a_second_gateway_on_one_file_is_logged_and_a_signal_to_one_is_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "audit"
+    audit = AuditFile(Audit(str(path)), lambda _: None)
+    audit.reopen()
+    audit.add(b"one}\n")
+    await until(lambda: b"one" in path.read_bytes())
+    path.rename(tmp_path / "old")
+    audit.reopen()
+    await until(lambda: path.exists() and b"continued" in path.read_bytes())
+    assert not caplog.records
+    other = AuditFile(Audit(str(path)), lambda _: None)
+    assert [one.getMessage() for one in caplog.records] == [f"audit.shared file={path}"]
+    other.close()
+    audit.close()
+
+
+@pytest.mark.parametrize("fsync", ["interval", "always"])
+def test_a_disk_that_keeps_nothing_is_not_well_again_because_it_takes_lines(
+    caplog: pytest.LogCaptureFixture, fsync: Literal["interval", "always"]
+) -> None:
+    """A file of the kernel's: what is written is taken, and fsync says EINVAL."""
+    path = Path("/proc/self/comm")
+    name = path.read_bytes()
+    caplog.set_level(logging.INFO)
+    try:
+        appender = Appender(Audit(str(path), on_full="block", fsync=fsync, chain=False))
+        for _ in range(2):
+            done = threading.Event()
+            appender.append([b"a line\n"], done.set)
+            assert done.wait(PATIENCE)
+            wait_until(lambda: appender.failing, PATIENCE)
+        assert appender.close(PATIENCE)
+    finally:
+        path.write_bytes(name)
+    assert [one.getMessage() for one in caplog.records] == [
+        f"audit.failing file={path} error=[Errno 22] Invalid argument"
+    ]
+
+
+async def test_lines_that_a_full_pipe_did_not_take_in_time_at_the_end_are_counted_and_logged(
+    pipe: Pipe, caplog: pytest.LogCaptureFixture
+) -> None:
+    lost: list[int] = []
+    audit = AuditFile(Audit(pipe.path, chain=False), lost.append, closing=0.05)
+    pipe.watch()
+    for _ in range(4):
+        audit.add(LINE)
+    audit.close()
+    assert sum(lost) > 0
+    assert [one.getMessage() for one in caplog.records] == [f"audit.lost_at_end lines={sum(lost)}"]
 
 
 async def test_a_pipe_that_does_not_block_is_waited_for_as_well(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:

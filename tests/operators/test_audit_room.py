@@ -170,7 +170,9 @@ async def test_where_lines_may_be_lost_nobody_waits(tmp_path: Path) -> None:
     assert b'"audit":"lost","lines":2,' in path.read_bytes()
 
 
-async def test_at_the_end_what_is_kept_for_a_full_disk_is_lost_and_counted(tmp_path: Path) -> None:
+async def test_at_the_end_what_is_kept_for_a_full_disk_is_lost_counted_and_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     lost: list[int] = []
     path = tmp_path / "audit.jsonl"
     audit = AuditFile(blocking(path), lost.append)
@@ -180,5 +182,6 @@ async def test_at_the_end_what_is_kept_for_a_full_disk_is_lost_and_counted(tmp_p
         audit.add(line(1))
         await until(lambda: audit.holds_calls)
         audit.close()
+    assert caplog.records[-1].getMessage() == "audit.lost_at_end lines=2"
     assert sum(lost) == 2
     assert not audit.holds_calls
