@@ -19,7 +19,20 @@ from gateway.policy.diff.witnesses import Kind
 from gateway.policy.engine import Policy
 from gateway.policy.rules import Effect, Rule
 from gateway.terms import Terms
-from tests.policy.diff.small import NOW, WINDOWS, Question, expected, questions, some_rule, some_rules, told
+from tests.policy.diff.small import (
+    GROUPS,
+    HEALTH_QUESTIONS,
+    NOW,
+    WINDOWS,
+    Question,
+    expected,
+    questions,
+    sets,
+    some_rule,
+    some_rules,
+    told,
+    versions_of_health,
+)
 from tests.policy.rules import rule
 
 SWAPPED = {
@@ -47,6 +60,31 @@ def test_the_callers_that_are_told_are_the_smallest_of_all_whose_answer_changes(
     changes = differences(old, new, NOW)
     for question in asked:
         assert told(changes, [*rules[0], *rules[1]], question) == expected(old, new, question)
+
+
+@settings(max_examples=400)
+@given(versions_of_health())
+def test_whoever_gets_or_loses_the_right_to_ask_for_health_is_told_by_whichever_way(
+    rules: tuple[list[Rule], list[Rule]],
+) -> None:
+    """Whoever may run a model may ask for its health: a rule that denies running it shuts that way and no other."""
+    old, new = Policy(rules[0]), Policy(rules[1])
+    changes = differences(old, new, NOW)
+    for question in HEALTH_QUESTIONS:
+        assert told(changes, [*rules[0], *rules[1]], question) == expected(old, new, question, sets("group", GROUPS))
+
+
+def test_who_may_not_run_a_model_and_is_let_ask_for_its_health_is_told() -> None:
+    corp = {"issuers": frozenset({"corp"})}
+    old = [
+        rule("everybody-runs", operations={Operation.INFER}, **corp),
+        rule("out", Effect.DENY, groups=frozenset({"contractors"}), operations={Operation.INFER}),
+    ]
+    new = [*old, rule("watch", operations={Operation.HEALTH}, **corp)]
+    found = [
+        one for one in differences(Policy(old), Policy(new), NOW) if one.place.groups_known and not one.place.explicit
+    ]
+    assert [(one.kind, one.elements[0].names) for one in found] == [(Kind.GRANTED, ("contractors",))]
 
 
 @settings(max_examples=20)
