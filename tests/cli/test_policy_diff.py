@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from gateway.call import ModelRef, Operation, Principal
+from gateway.policy.asked import Asked
 from gateway.policy.engine import Policy
-from gateway.policy.explain import Asked
 from gateway.policy.files import read
 from gateway.policy.history import keep
 from tests.policy.test_replay import line

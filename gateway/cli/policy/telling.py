@@ -10,7 +10,8 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
-from gateway.policy.explain import Asked, Explanation
+from gateway.policy.asked import Asked
+from gateway.policy.explain import Explanation
 from gateway.policy.moments import shown
 from gateway.policy.rules import Rule
 from gateway.terms import NO_TERMS, Terms
