@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import Final
 
 from gateway.call import Grant, ModelRef, Operation, Principal
 from gateway.errors import Refusal
 from gateway.globs import compile_glob
+from gateway.policy.asked import Asked, Respect
 from gateway.policy.conditions import address_of, within
 from gateway.policy.engine import Decision, Policy, Why
+from gateway.policy.mending import mended
 from gateway.policy.moments import shown, spoken
 from gateway.policy.rules import VERSION, Effect, Rule
 
@@ -24,33 +25,6 @@ NEAR_MISSES: Final = 10
 
 # Names of one kind that are written out.
 _NAMES: Final = 5
-
-
-class Respect(Enum):
-    """In what a rule may fail to let a call in."""
-
-    SUBJECT = "subject"
-    GROUPS_UNKNOWN = "groups_unknown"
-    ISSUER = "issuer"
-    SCOPE = "scope"
-    NOT_GROUPS = "not_groups"
-    MODEL = "model"
-    OPERATION = "operation"
-    EXPLICIT = "explicit"
-    VERSION = "version"
-    TIME = "time"
-    NETWORK = "network"
-    DENIED = "denied"
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Who asks for what, `at` which UNIX time, from which address (None where nobody knows it)."""
-
-    principal: Principal
-    model: ModelRef
-    at: float
-    peer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +45,8 @@ class NearMiss:
 class Explanation:
     """`reason`: a sentence. `code`, `status`: what the caller gets, `ok` and 200 where the rules let the call pass.
 
-    `near_misses`: rules that allow and lack one thing; `more` of them are not told, `farther` ones lack several.
+    `near_misses`: rules that allow and lack one thing, with which they would let the call in, whatever others deny;
+    `more` of them are not told, `farther` ones lack several.
     """
 
     decision: Decision
@@ -130,19 +105,30 @@ def _near(policy: Policy, asked: Asked, decision: Decision) -> tuple[list[NearMi
     """The rules that allow and lack one thing, and how many lack more."""
     denying = decision.rule if decision.rule is not None and decision.rule.effect is Effect.DENY else None
     by_infer = _infer_stands_in(policy, asked)
+    denies = [rule for rule in policy.rules if rule.effect is Effect.DENY]
+    shut = sum(1 << n for n, rule in enumerate(policy.rules) if rule.effect is Effect.DENY and rule is not denying)
     near: list[NearMiss] = []
     farther = 0
-    for rule in policy.rules:
+    for number, rule in enumerate(policy.rules):
         if rule.effect is Effect.DENY:
             continue
         lacks = list(lacking(rule, asked, infer_stands_in=by_infer))
         if denying is not None:
             lacks.append(Lack(Respect.DENIED, f"nothing of its own; {denying.id} ({denying.place}) denies it"))
-        if len(lacks) == 1:
+        # With the one thing it lacks, other rules may deny: then it lacks more than that.
+        if len(lacks) == 1 and _let_in(policy, shut | 1 << number, mended(rule, lacks[0].respect, asked, denies)):
             near.append(NearMiss(rule, lacks[0]))
         else:
             farther += 1
     return near, farther
+
+
+def _let_in(policy: Policy, rules: int, ways: Iterable[Asked]) -> bool:
+    """Whether these rules of the policy, one bit each, let in any of these."""
+    return any(
+        policy.decide(one.principal, one.model, rules & policy.holding(one.at, one.peer)).why is Why.ALLOWED
+        for one in ways
+    )
 
 
 def _infer_stands_in(policy: Policy, asked: Asked) -> bool:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gateway.call import Grant, ModelRef, Operation, Principal
+from gateway.policy.asked import Asked
 from gateway.policy.engine import Policy
-from gateway.policy.explain import Asked, outcome
+from gateway.policy.explain import outcome
 
 _OPERATIONS: Final = {operation.value: operation for operation in Operation}
 

@@ -15,8 +15,8 @@ import yaml
 
 from gateway.__main__ import main
 from gateway.call import ModelRef, Operation, Principal
+from gateway.policy.asked import Asked
 from gateway.policy.engine import Policy
-from gateway.policy.explain import Asked
 from gateway.policy.files import read
 from gateway.policy.history import keep
 from tests.policy.test_replay import line

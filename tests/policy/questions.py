@@ -8,8 +8,8 @@ from ipaddress import ip_network
 from hypothesis import strategies as st
 
 from gateway.call import ModelRef, Operation, Principal
+from gateway.policy.asked import Asked
 from gateway.policy.conditions import ALL_DAYS, Window
-from gateway.policy.explain import Asked
 from gateway.policy.rules import DEFAULT_OPERATIONS, Effect, Rule
 
 USERS, GROUPS, CLIENTS, PROVIDERS = ("ann", "bob"), ("g", "h", "i"), ("app", "job"), ("corp", "lab")

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 
-from gateway.call import ModelRef, Operation
+from gateway.call import ModelRef, Operation, Principal
+from gateway.policy.asked import Asked, Respect
 from gateway.policy.engine import Policy
-from gateway.policy.explain import NEAR_MISSES, Asked, Lack, Respect, explain, lacking
+from gateway.policy.explain import NEAR_MISSES, Lack, explain, lacking
 from gateway.policy.rules import Effect, Rule
-from tests.policy.questions import MODELS, WINDOWS, many_rules, questions
+from tests.policy.questions import (
+    CLIENTS,
+    GROUPS,
+    MODELS,
+    PEERS,
+    PROVIDERS,
+    SCOPES,
+    USERS,
+    VERSIONS,
+    WINDOWS,
+    many_rules,
+    questions,
+)
 from tests.policy.questions import rules as any_rule
 from tests.policy.rules import ANN, CHAT, OVERFULL, rule
 
@@ -130,6 +144,10 @@ def test_an_explanation_is_what_the_engine_decides(rules: list[Rule], asked: Ask
     assert len(found.near_misses) + found.more + found.farther == (0 if found.allowed else allows)
 
 
+def lets_in(policy: Policy, asked: Asked) -> bool:
+    return policy.may(asked.principal, asked.model, policy.holding(asked.at, asked.peer))
+
+
 @given(many_rules(), questions())
 def test_where_a_rule_denies_the_near_misses_are_those_that_would_let_in_without_it(
     rules: list[Rule], asked: Asked
@@ -138,12 +156,87 @@ def test_where_a_rule_denies_the_near_misses_are_those_that_would_let_in_without
     no = rule("no", Effect.DENY, users=who, models=("**",), operations={asked.model.operation})
     found = explain(Policy([*rules, no]), asked)
 
-    assert found.decision.rule is not None
-    assert found.decision.rule.effect is Effect.DENY
+    denying = found.decision.rule
+    assert denying is not None
+    assert denying.effect is Effect.DENY
     assert {miss.lack.respect for miss in found.near_misses} <= {Respect.DENIED}
-    if not stands_in(asked):
-        allows = [rule for rule in rules if rule.effect is Effect.ALLOW and alone(rule, asked)]
-        assert {miss.rule.id for miss in found.near_misses} == {rule.id for rule in allows}
+    others = [rule for rule in [*rules, no] if rule.effect is Effect.DENY and rule is not denying]
+    near = [rule for rule in rules if rule.effect is Effect.ALLOW and lets_in(Policy([rule, *others]), asked)]
+    assert {miss.rule.id for miss in found.near_misses} == {rule.id for rule in near}
+
+
+def otherwise(rule: Rule, respect: Respect, asked: Asked) -> Iterator[Asked]:
+    """The call with this one thing otherwise, in every way that there is in these tests."""
+    model = asked.model
+    yield from (replace(asked, principal=caller) for caller in others(rule, respect, asked.principal))
+    if respect is Respect.MODEL:
+        yield from (replace(asked, model=replace(model, name=name)) for name in (*MODELS, "n/z", "z", "z/z"))
+    elif respect in {Respect.OPERATION, Respect.EXPLICIT}:
+        operations = list(Operation) if respect is Respect.OPERATION else [model.operation]
+        routes = product(operations, {False, model.explicit})
+        yield from (replace(asked, model=replace(model, operation=one, explicit=named)) for one, named in routes)
+    elif respect is Respect.VERSION:
+        yield from (replace(asked, model=replace(model, version=version)) for version in VERSIONS)
+    elif respect is Respect.TIME:
+        yield from (replace(asked, at=asked.at + hours * HOUR) for hours in range(24 * 7))
+    elif respect is Respect.NETWORK:
+        yield from (replace(asked, peer=peer) for peer in PEERS)
+
+
+def others(rule: Rule, respect: Respect, who: Principal) -> Iterator[Principal]:
+    if respect is Respect.SUBJECT:
+        yield from (replace(who, groups=who.groups | {group}) for group in GROUPS)
+        yield from (replace(who, subject=user) for user in USERS)
+        yield from (replace(who, client=client) for client in CLIENTS)
+    elif respect is Respect.GROUPS_UNKNOWN:
+        yield from (replace(who, groups=who.groups | more, groups_known=True) for more in (set(), *map(set, GROUPS)))
+    elif respect is Respect.ISSUER:
+        yield from (replace(who, provider=provider) for provider in PROVIDERS)
+    elif respect is Respect.SCOPE:
+        yield from (replace(who, scopes=who.scopes | {scope}) for scope in SCOPES)
+    elif respect is Respect.NOT_GROUPS:
+        yield replace(who, groups=who.groups - rule.not_groups)
+
+
+@settings(max_examples=150)
+@given(many_rules(), questions())
+def test_a_near_miss_is_let_in_once_the_one_thing_is_otherwise_and_what_is_none_is_not(
+    rules: list[Rule], asked: Asked
+) -> None:
+    """Whatever other rules deny then."""
+    found = explain(Policy(rules), asked)
+    assume(not found.allowed)
+    assume(found.decision.rule is None or found.decision.rule.effect is Effect.ALLOW)
+    denies = [one for one in rules if one.effect is Effect.DENY]
+    near = {miss.rule.id for miss in found.near_misses}
+    for one in [one for one in rules if one.effect is Effect.ALLOW]:
+        running = replace(asked, model=replace(asked.model, operation=Operation.INFER))
+        runs = stands_in(asked) and not any(might_deny(deny, running) for deny in denies)
+        lacks = [lack.respect for lack in lacking(one, asked, infer_stands_in=runs)]
+        alone_with_denies = Policy([one, *denies])
+        does = len(lacks) == 1 and any(lets_in(alone_with_denies, it) for it in otherwise(one, lacks[0], asked))
+        assert (one.id in near) is does, lacks
+
+
+def might_deny(deny: Rule, asked: Asked) -> bool:
+    """Whether who may do everything may not do this, or nobody knows."""
+    everything = rule("all", issuers=frozenset(PROVIDERS), models=("**",), operations=set(Operation))
+    return not lets_in(Policy([everything, deny]), asked)
+
+
+def test_a_rule_that_lets_in_only_who_is_denied_is_not_near() -> None:
+    interns, night = frozenset({"interns"}), WINDOWS[2]
+    rules = [
+        rule("interns-in", groups=interns),
+        rule("interns-out", Effect.DENY, groups=interns),
+        rule("night", window=night),
+        rule("night-out", Effect.DENY, window=night),
+    ]
+    found = explain(Policy(rules), ASKED)
+
+    assert (found.near_misses, found.farther) == ((), 2)
+    del rules[3]
+    assert [miss.rule.id for miss in explain(Policy(rules), ASKED).near_misses] == ["night"]
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from gateway.accounting.audit import Lines
 from gateway.call import Outcome
 from gateway.errors import Refusal
+from gateway.policy.asked import Asked
 from gateway.policy.engine import Policy
-from gateway.policy.explain import Asked
 from gateway.policy.replay import NotReplayable, difference, logged
 from gateway.policy.rules import Effect, Rule
 from tests.path.fakes import CALL, but

@@ -23,10 +23,10 @@ from gateway.identity.refused import BadToken
 from gateway.identity.signatures.jwt import Claims, split
 from gateway.identity.tokens.mapping import ClaimMapping
 from gateway.identity.tokens.own import logins
+from gateway.policy.asked import Asked
 from gateway.policy.cases import BY_NAME
 from gateway.policy.conditions import address_of
 from gateway.policy.engine import Policy
-from gateway.policy.explain import Asked
 from gateway.policy.files import Written, read
 from gateway.policy.moments import moment
 from gateway.settings import OidcIssuer, Settings

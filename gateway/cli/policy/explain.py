@@ -17,8 +17,9 @@ from gateway.cli.policy.replaying import Policies, find, replay
 from gateway.cli.policy.telling import members, words
 from gateway.cli.saying import CannotSay, finished, say, say_json
 from gateway.config.mistakes import Mistakes
+from gateway.policy.asked import Asked
 from gateway.policy.engine import Policy
-from gateway.policy.explain import Asked, explain
+from gateway.policy.explain import explain
 from gateway.policy.replay import Logged, NotReplayable, difference, logged, logged_for
 from gateway.startup import CannotStart
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gateway.cli.policy import said
-from gateway.policy.explain import Asked, Explanation
+from gateway.policy.asked import Asked
+from gateway.policy.explain import Explanation
 from gateway.policy.moments import shown, written
 
 

@@ -1,7 +1,8 @@
 """Which of the rules that cover a question can have to do with what changes?
 
 Knows: whom rules mean. Whoever's answer changes is meant by a rule that only one version has; a rule that nobody of
-those is meant by, and that nothing but more rights would bring in, may be left aside.
+those is meant by, and that nothing but more rights would bring in, may be left aside. Where there are two ways in, a
+rule that shuts only the second stays: whoever it means may need the first, and get or lose that.
 Must not know: models, times, how witnesses are searched.
 """
 
@@ -9,23 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gateway.policy.diff.both import Both
+from gateway.policy.diff.both import Both, Covering
 from gateway.policy.rules import Effect, Rule
 from gateway.terms import covers
 
 _Element = tuple[str, str]
 
 
-def relevant(both: Both, rules: int, *, groups_known: bool) -> int:
-    """Those of `rules`, one bit each."""
-    changed = list(both.chosen(rules & both.changed))
+def relevant(both: Both, covering: Covering, *, groups_known: bool) -> int:
+    """Those of the rules that cover the question, one bit each."""
+    changed = list(both.chosen(covering.rules & both.changed))
     allow = [rule for rule in changed if rule.effect is Effect.ALLOW]
     everything = len(allow) < len(changed)  # whatever allows, allows now for whom a rule denied it, or no longer does
     kept, left = 0, []
     reached: set[_Element] = set()
-    for number, rule in _numbered(both, rules):
+    told = both.changed | _shutting(both, covering)
+    for number, rule in _numbered(both, covering.rules):
         beside = rule.effect is Effect.ALLOW and (everything or any(not covers(rule.terms, one.terms) for one in allow))
-        if both.changed >> number & 1 or beside:
+        if told >> number & 1 or beside:
             kept |= 1 << number
             reached.update(_subjects(rule), _absent(rule))
         else:
@@ -39,6 +41,12 @@ def relevant(both: Both, rules: int, *, groups_known: bool) -> int:
             reached.update(_absent(rule))
         more = bool(met)
     return kept
+
+
+def _shutting(both: Both, covering: Covering) -> int:
+    """The rules that shut the second way in alone, where the first is not the same in both versions."""
+    first = both.changed & (covering.allow | covering.deny)
+    return covering.no_run & ~covering.deny if first and covering.run else 0
 
 
 def _met(rule: Rule, reached: set[_Element], *, groups_known: bool) -> bool:

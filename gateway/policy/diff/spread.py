@@ -56,10 +56,9 @@ class Spread:
 
     def _along(self, covering: Covering, *, groups_known: bool, axis: int) -> _Spread:
         """What holds for these rules, and where on the axes from this one on."""
-        rules = covering.rules
-        if not rules & self._both.changed:
+        if not covering.rules & self._both.changed:
             return {}
-        rules = relevant(self._both, rules, groups_known=groups_known)
+        rules = relevant(self._both, covering, groups_known=groups_known)
         covering = covering.narrowed(rules, rules)
         key = (covering, groups_known, axis)
         if key not in self._known:

@@ -101,6 +101,43 @@ def some_rule(draw: st.DrawFn) -> Rule:
 some_rules = st.lists(some_rule(), max_size=6)
 
 
+@st.composite
+def rule_of_health(draw: st.DrawFn, needed: Operation, effects: Sequence[Effect] = tuple(Effect)) -> Rule:
+    """One for groups or for everybody, for `needed`: to run models, or to ask for their health."""
+    effect = draw(st.sampled_from(effects))
+    operations = frozenset({needed, draw(st.sampled_from((Operation.INFER, Operation.HEALTH)))})
+    groups = draw(some(GROUPS))
+    return Rule(
+        id="r",
+        file="p.yaml",
+        line=1,
+        effect=effect,
+        models=("m",),
+        groups=groups,
+        issuers=frozenset() if groups else frozenset({"corp"}),
+        operations=operations,
+        explicit_operations=operations,
+        not_groups=draw(st.sampled_from((frozenset(), frozenset(), frozenset("g"), frozenset("h")))) - groups,
+        terms=draw(st.sampled_from((NO_TERMS, NO_TERMS, *TERMS))) if effect is Effect.ALLOW else NO_TERMS,
+    )
+
+
+@st.composite
+def versions_of_health(draw: st.DrawFn) -> tuple[list[Rule], list[Rule]]:
+    """Two whose rules let run a model and keep from it, and which differ in who may ask for its health, mostly."""
+    run, health = Operation.INFER, Operation.HEALTH
+    common = [draw(rule_of_health(run, [Effect.ALLOW])), draw(rule_of_health(run, [Effect.DENY]))]
+    common += draw(st.lists(rule_of_health(run) | rule_of_health(health), max_size=2))
+    more, less = draw(rule_of_health(health)), draw(st.lists(rule_of_health(health) | rule_of_health(run), max_size=1))
+    return ([*common, more], [*common, *less]) if draw(st.booleans()) else ([*common, *less], [*common, more])
+
+
+HEALTH_QUESTIONS = tuple(
+    Question("m", Operation.HEALTH, explicit, groups_known, "corp", None, None, NOW)
+    for explicit, groups_known in product((False, True), repeat=2)
+)
+
+
 @cache
 def callers() -> tuple[Having, ...]:
     """Everybody: at most one user and one client, any groups and any scopes."""
@@ -108,11 +145,11 @@ def callers() -> tuple[Having, ...]:
         [frozenset(), *(frozenset({(kind, name)}) for name in names)]
         for kind, names in (("user", USERS), ("client", CLIENTS))
     ]
-    many = [_sets("group", GROUPS), _sets("scope", SCOPES)]
+    many = [sets("group", GROUPS), sets("scope", SCOPES)]
     return tuple(frozenset[tuple[str, str]]().union(*parts) for parts in product(*ones, *many))
 
 
-def _sets(kind: str, names: Sequence[str]) -> list[Having]:
+def sets(kind: str, names: Sequence[str]) -> list[Having]:
     chosen = (found for size in range(len(names) + 1) for found in combinations(names, size))
     return [frozenset((kind, name) for name in found) for found in chosen]
 
@@ -136,10 +173,12 @@ def decided(policy: Policy, having: Having, question: Question) -> set[Terms] | 
     return {terms for _, terms in decision.terms} or {NO_TERMS}
 
 
-def expected(old: Policy, new: Policy, question: Question) -> set[tuple[Kind, Having]]:
-    """The smallest callers of each kind of change, found by asking everybody."""
+def expected(
+    old: Policy, new: Policy, question: Question, among: Iterable[Having] | None = None
+) -> set[tuple[Kind, Having]]:
+    """The smallest callers of each kind of change, found by asking everybody, or all that are `among` these."""
     changed: dict[tuple[Kind, Terms | None], set[Having]] = {}
-    for having in callers():
+    for having in callers() if among is None else among:
         before, after = decided(old, having, question), decided(new, having, question)
         for kind, terms in _kinds(before, after):
             changed.setdefault((kind, terms), set()).add(having)

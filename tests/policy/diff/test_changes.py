@@ -15,11 +15,25 @@ from gateway.policy.diff import spread, witnesses
 from gateway.policy.diff.bounds import TooMuch
 from gateway.policy.diff.changes import Change, Known, differences
 from gateway.policy.diff.models import Named
-from gateway.policy.diff.witnesses import Kind
+from gateway.policy.diff.spread import Place
+from gateway.policy.diff.witnesses import Element, Finding, Kind
 from gateway.policy.engine import Policy
 from gateway.policy.rules import Effect, Rule
 from gateway.terms import Terms
-from tests.policy.diff.small import NOW, WINDOWS, Question, expected, questions, some_rule, some_rules, told
+from tests.policy.diff.small import (
+    GROUPS,
+    HEALTH_QUESTIONS,
+    NOW,
+    WINDOWS,
+    Question,
+    expected,
+    questions,
+    sets,
+    some_rule,
+    some_rules,
+    told,
+    versions_of_health,
+)
 from tests.policy.rules import rule
 
 SWAPPED = {
@@ -47,6 +61,57 @@ def test_the_callers_that_are_told_are_the_smallest_of_all_whose_answer_changes(
     changes = differences(old, new, NOW)
     for question in asked:
         assert told(changes, [*rules[0], *rules[1]], question) == expected(old, new, question)
+
+
+@settings(max_examples=400)
+@given(versions_of_health())
+def test_whoever_gets_or_loses_the_right_to_ask_for_health_is_told_by_whichever_way(
+    rules: tuple[list[Rule], list[Rule]],
+) -> None:
+    """Whoever may run a model may ask for its health: a rule that denies running it shuts that way and no other."""
+    old, new = Policy(rules[0]), Policy(rules[1])
+    changes = differences(old, new, NOW)
+    for question in HEALTH_QUESTIONS:
+        assert told(changes, [*rules[0], *rules[1]], question) == expected(old, new, question, sets("group", GROUPS))
+
+
+def test_who_may_not_run_a_model_and_is_let_ask_for_its_health_is_told() -> None:
+    corp = {"issuers": frozenset({"corp"})}
+    old = [
+        rule("everybody-runs", operations={Operation.INFER}, **corp),
+        rule("out", Effect.DENY, groups=frozenset({"contractors"}), operations={Operation.INFER}),
+    ]
+    new = [*old, rule("watch", operations={Operation.HEALTH}, **corp)]
+    found = [
+        one for one in differences(Policy(old), Policy(new), NOW) if one.place.groups_known and not one.place.explicit
+    ]
+    assert [(one.kind, one.elements[0].names) for one in found] == [(Kind.GRANTED, ("contractors",))]
+
+
+def test_who_is_kept_from_the_health_of_a_model_by_name_is_not_said_to_get_it() -> None:
+    run, health = {Operation.INFER}, {Operation.HEALTH}
+    old = [
+        rule("everybody-runs", operations=run, issuers=frozenset({"corp"})),
+        rule("out", Effect.DENY, groups=frozenset({"contractors", "interns"}), operations=run),
+        rule("no-health", Effect.DENY, groups=frozenset({"contractors"}), models=("big",), operations=health),
+    ]
+    new = [*old, rule("watch", groups=frozenset({"sre", "interns"}), operations=health)]
+    found = [one for one in differences(Policy(old), Policy(new), NOW) if one.model == Named("big")]
+    assert {names for one in found for element in one.elements for names in element.names} == {"interns", "sre"}
+
+
+@pytest.mark.parametrize("wrong", ["g", "h", "i"])
+def test_what_the_engine_does_not_agree_with_is_not_told(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not of any of the names that an entry stands for."""
+
+    def of(_spread: object, _name: str, _operation: Operation) -> list[tuple[Finding, Place]]:
+        caller = frozenset({Element("group", ("g", "h", "i"))})
+        return [(Finding(Kind.GRANTED, caller), Place(*[None] * 6))]
+
+    monkeypatch.setattr(spread.Spread, "of", of)
+    new = Policy([rule(groups=frozenset({"g", "h", "i"} - {wrong}), operations=frozenset(Operation))])
+    with pytest.raises(AssertionError, match="the engine says"):
+        differences(Policy([]), new, NOW)
 
 
 @settings(max_examples=20)
