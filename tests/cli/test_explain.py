@@ -14,8 +14,8 @@ import pytest
 from gateway.__main__ import main
 from gateway.call import ModelRef, Operation, Principal
 from gateway.devcerts import Paths
+from gateway.policy.asked import Asked
 from gateway.policy.engine import Policy
-from gateway.policy.explain import Asked
 from gateway.policy.files import read
 from tests.identity.signers import Mint, ec_signer
 from tests.parts.gateway import Gateway, allow, oidc, pool

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -76,7 +77,7 @@ def test_whoever_gets_or_loses_the_right_to_ask_for_health_is_told_by_whichever_
 
 
 def test_who_may_not_run_a_model_and_is_let_ask_for_its_health_is_told() -> None:
-    corp = {"issuers": frozenset({"corp"})}
+    corp: dict[str, Any] = {"issuers": frozenset({"corp"})}
     old = [
         rule("everybody-runs", operations={Operation.INFER}, **corp),
         rule("out", Effect.DENY, groups=frozenset({"contractors"}), operations={Operation.INFER}),
