@@ -30,7 +30,7 @@ _WORDS: Final = frozenset(("bad_words", "embedding_bias_words", "stop", "stop_wo
 def highest(fields: Mapping[str, object]) -> tuple[float, str]:
     """The highest number whose meaning nobody knows, and the member that holds it; no number is higher than a negative
     one, which some take for no limit."""
-    found: tuple[float, str] = (0, "")
+    found: tuple[float, str] = (0.0, "")
     waiting: list[tuple[str, object]] = list(fields.items())
     while waiting:
         name, value = waiting.pop()
@@ -56,7 +56,7 @@ def texts(fields: Mapping[str, object]) -> tuple[str, int]:
 
 def _highest(value: object) -> float:
     """The highest number in a value; an object in a list could hold any."""
-    most: float = 0
+    most = 0.0
     waiting = [value]
     while waiting:
         value = waiting.pop()
@@ -65,5 +65,5 @@ def _highest(value: object) -> float:
         elif isinstance(value, dict):
             most = inf
         elif isinstance(value, int | float):
-            most = max(most, value if value >= 0 else inf)
+            most = max(most, float(value) if value >= 0 else inf)
     return most
