@@ -37,7 +37,8 @@ _IDENTITY = frozenset(
 # (vLLM, SGLang, Triton, NIM).
 _ENGINE = frozenset(
     (
-        b"endpoint-load-metrics-format", b"x-session-id", b"x-session-params", b"x-vertex-ai-triton-redirect",
+        b"endpoint-load-metrics-format", b"x-session-id", b"x-session-params", b"x-tenant-id",
+        b"x-vertex-ai-triton-redirect",
     )
 )  # fmt: skip
 
@@ -58,13 +59,16 @@ _PATH_PREFIXES = (
 )  # fmt: skip
 
 _ENGINE_PREFIXES = (
-    b"nvcf-", b"triton-grpc-protocol-", b"x-amzn-sagemaker-", b"x-data-parallel-", b"x-prefiller-", b"x-sglext-",
-    b"x-smg-", b"x-vllm-", b"x-worker-",
+    b"nvcf-", b"triton-grpc-protocol-", b"x-amzn-sagemaker-", b"x-data-parallel-", b"x-dynamo-", b"x-prefiller-",
+    b"x-sglext-", b"x-smg-", b"x-vllm-", b"x-worker-",
 )  # fmt: skip
 
 # What says how a body is to be read crosses in this spelling only: with a `_` it would say so once more to servers that
 # fold the two.
 _OF_BODIES = frozenset((b"content-encoding", b"content-type", b"inference-header-content-length"))
+
+# Whose turn a call is and where it runs, whoever's engine it is said to.
+_ENGINE_SUFFIXES = (b"-dp-rank", b"-priority", b"-routing-key", b"-target-worker")
 
 _PREFIXES = _IDENTITY_PREFIXES + _PATH_PREFIXES + _ENGINE_PREFIXES
 
@@ -164,7 +168,8 @@ class RequestCrossing:
     def __init__(self, credential: bytes | None = None) -> None:
         """`credential`: name of the field for the pool's own credential; a caller's of that name ends here."""
         ours = frozenset() if credential is None else frozenset((credential.lower().replace(b"_", b"-"),))
-        self._crossing = Crossing(_HOP_BY_HOP | _IDENTITY | _ENGINE | ours, _PREFIXES, _CREDENTIAL_SUFFIXES, _OF_BODIES)
+        drops, suffixes = _HOP_BY_HOP | _IDENTITY | _ENGINE | ours, _CREDENTIAL_SUFFIXES + _ENGINE_SUFFIXES
+        self._crossing = Crossing(drops, _PREFIXES, suffixes, _OF_BODIES)
 
     def outbound(self, call: Call, principal: Principal, *, name_caller: bool) -> tuple[FieldBlock, Fields]:
         """End-to-end fields of the caller and of ours that come again with the next request, and those of this one.

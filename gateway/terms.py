@@ -9,13 +9,15 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 #: Members of a JSON body that reach into the engine or to other callers: its scheduler, its caches, what it keeps for
-#: whom, code and templates that it runs (vLLM, SGLang, TensorRT-LLM). Refused unless a rule names them.
+#: whom, code and templates that it runs (vLLM, SGLang, TensorRT-LLM, Dynamo). Refused unless a rule names them.
 ENGINE_FIELDS: Final = frozenset(
     (
-        "bootstrap_host", "bootstrap_port", "bootstrap_room", "cache_salt", "chat_template", "custom_logit_processor",
-        "custom_params", "data_parallel_rank", "disagg_prefill_dp_rank", "ec_transfer_params", "kv_transfer_params",
-        "media_io_kwargs", "mm_processor_kwargs", "priority", "request_id", "return_hidden_states", "rid",
-        "routed_dp_rank", "session_id", "session_params", "vllm_xargs",
+        "agent_hints", "backend_instance_id", "bootstrap_host", "bootstrap_port", "bootstrap_room", "cache_salt",
+        "chat_template", "conversation_params", "custom_logit_processor", "custom_params", "data_parallel_rank",
+        "decode_worker_id", "disagg_prefill_dp_rank", "disaggregated_params", "ec_transfer_params", "extra_key",
+        "kv_transfer_params", "media_io_kwargs", "mm_processor_kwargs", "prefill_worker_id", "priority", "request_id",
+        "return_hidden_states", "rid", "routed_dp_rank", "session_control", "session_id", "session_params", "tokenize",
+        "vllm_xargs",
     )
 )  # fmt: skip
 

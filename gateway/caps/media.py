@@ -1,7 +1,7 @@
 """Pictures, videos and references to what lies elsewhere, wherever in a body an engine would look for them.
 
 The whole body is looked through but for what describes tools and forms of answers, where a member `url` is a property
-and nothing that anybody fetches.
+and nothing that anybody fetches. What a name means is told once for each member, however many items it has.
 Knows: how the interfaces write media. Must not know: limits.
 """
 
@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Final
+
+from gateway.caps.members import plain
 
 _APART: Final = frozenset(
     (
@@ -24,26 +26,32 @@ _CITATIONS: Final = frozenset(("url_citation", "web_search_result", "search_resu
 
 _PICTURES: Final = frozenset(
     (
-        "image",
-        "image_embeds",
-        "image_file",
-        "image_pil",
-        "image_url",
-        "input_image",
-        "input_video",
-        "video",
+        "image", "image_embeds", "image_file", "image_pil", "image_url", "input_image", "input_video", "video",
         "video_url",
     )
-)
-_PICTURE_KEYS: Final = frozenset(
-    ("image", "image_embeds", "image_url", "images", "input_image", "input_reference", "video", "video_url", "videos")
-)
-_MEDIA_KEYS: Final = _PICTURE_KEYS | {"audio", "audios", "data", "file", "file_data", "input_audio", "source"}
-_POINTING: Final = ("url", "uri", "file_id")
+)  # fmt: skip
+# The words of names by which engines take pictures, videos and sound, and those that may follow such a word.
+_SHOWN: Final = frozenset(("image", "images", "video", "videos"))
+_MEDIA: Final = _SHOWN | {"audio", "audios", "file", "files", "mask", "reference", "references", "source"}
+_AFTER: Final = frozenset(("data", "embeds", "input", "reference", "references", "uri", "uris", "url", "urls"))
+_CONTENT: Final = frozenset(("data", "file_data"))  # what is there is base64 to every engine, unless it has a scheme
+_POINTING: Final = ("url", "uri", "file_id", "_path", "filepath")
 _SAID: Final = frozenset(("text", "content"))  # a picture there is a text about one
 _PICTURE_DATA: Final = ("data:image/", "data:video/")
 _DATA: Final = "data:"
-_REFERENCE: Final = re.compile(r"\s*(?:[A-Za-z][A-Za-z0-9+.-]*:|//|\\\\)")
+_SCHEME: Final = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*:")
+# An address, a path, or the name of a file. Pictures in base64 begin with a slash too: /9j/ is JPEG's.
+_REFERENCE: Final = re.compile(
+    r"\s*(?:[A-Za-z][A-Za-z0-9+.-]*:|//|\\\\|/(?!9j/)|\.{1,2}/|~)|[^:\s]{1,1000}\.[A-Za-z][A-Za-z0-9]{1,4}\s*\Z"
+)
+
+# What a name may say of its value; nothing (0) for most.
+_POINTS: Final = 1
+_MEDIUM: Final = 2
+_BASE64: Final = 4
+_TEXT: Final = 8
+_SHOWS: Final = 16
+_REFERS: Final = _POINTS | _MEDIUM | _BASE64
 
 
 class Media:
@@ -58,13 +66,13 @@ class Media:
         self.pictures = 0
         self.remote = ""
         self.shown = ""
-        self._waiting: list[tuple[str, object]] = []
+        self._waiting: list[tuple[int, object]] = []
         for name, value in fields.items():
             if name in _APART:
                 continue
-            pictures, self._waiting = self.pictures, [(name, value)]
-            if name in _PICTURE_KEYS and value is not None:
-                self.pictures += _many(value)
+            means, pictures = meaning(name), self.pictures
+            self._waiting = [(means, value)]
+            self.pictures += _many(means, value)
             if self._elsewhere():
                 self.remote = self.remote or name
             self.shown = name if self.pictures > pictures else self.shown
@@ -76,42 +84,78 @@ class Media:
         remote = False
         waiting = self._waiting
         while waiting:
-            key, value = waiting.pop()
+            means, value = waiting.pop()
             if isinstance(value, dict):
-                self._part(value)
+                remote = self._part(value) or remote
             elif isinstance(value, list):
                 for each in value:
                     if isinstance(each, str):
-                        remote = self._text(key, each) or remote
+                        remote = self._text(means, each) or remote
                     elif isinstance(each, list | dict):
-                        waiting.append((key, each))
+                        waiting.append((means, each))
             elif isinstance(value, str):
-                remote = self._text(key, value) or remote
+                remote = self._text(means, value) or remote
         return remote
 
-    def _part(self, part: dict[str, object]) -> None:
+    def _part(self, part: dict[str, object]) -> bool:
+        """Whether the part itself is something that another caller may have sent: a medium by an id of the caller's."""
         kind = part.get("type")
         kind = kind if isinstance(kind, str) else ""
-        found = sum(_many(part[name]) for name in part.keys() & _PICTURE_KEYS if part[name] is not None)
-        self.pictures += max(found, 1) if kind in _PICTURES else found
+        found, media = 0, bool(meaning(kind) & _REFERS)
         for key, value in part.items():
-            if key == "arguments" or (key == "input" and kind in _TOOL_USES) or (key == "url" and kind in _CITATIONS):
+            means = meaning(key)
+            found += _many(means, value)
+            media = media or bool(means & _REFERS)
+            cited = kind in _CITATIONS and key in {"url", "source"} and isinstance(value, str)
+            if key == "arguments" or (key == "input" and kind in _TOOL_USES) or cited:
                 continue
-            self._waiting.append((key, value))
+            self._waiting.append((means, value))
+        self.pictures += max(found, 1) if kind in _PICTURES else found
+        return media and part.get("uuid") is not None
 
-    def _text(self, key: str, text: str) -> bool:
-        """Whether this text, the value of `key` or an item of it, refers to what lies elsewhere."""
-        key = key.casefold()
-        if key.endswith(_POINTING):
-            return not text.startswith(_DATA)
-        if key in _MEDIA_KEYS:
-            return _REFERENCE.match(text) is not None and not text.startswith(_DATA)
-        if key not in _SAID and text.startswith(_PICTURE_DATA):
+    def _text(self, means: int, text: str) -> bool:
+        """Whether this text, the value of a member that means this or an item of it, refers to what lies elsewhere."""
+        if points(means, text):
+            return True
+        if not means and text.startswith(_PICTURE_DATA):
             self.pictures += 1
         return False
 
 
-def _many(value: object) -> int:
+def meaning(name: str) -> int:
+    """What the name of a member says of its value."""
+    key = plain(name)
+    if key in _SAID:
+        return _TEXT
+    if key in _CONTENT:
+        return _BASE64
+    words = key.split("_")
+    last, medium = words[-1], not _MEDIA.isdisjoint(words)
+    shows = not _SHOWN.isdisjoint(words) or key.startswith("input_reference")
+    means = _SHOWS if shows and (last in _MEDIA or last in _AFTER) else 0
+    if key == "path" or key.removesuffix("s").endswith(_POINTING):
+        return means | _POINTS
+    return means | _MEDIUM if medium and (last in _MEDIA or last in _AFTER) else means
+
+
+def points(means: int, text: str) -> bool:
+    """Whether a text refers to what lies elsewhere."""
+    if not means & _REFERS or text.startswith(_DATA):
+        return False
+    if means & _POINTS:
+        return True
+    return (_SCHEME if means & _BASE64 else _REFERENCE).match(text) is not None
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is the address of something, whatever it is for."""
+    return _SCHEME.match(text) is not None and "/" in text and not text.startswith(_DATA)
+
+
+def _many(means: int, value: object) -> int:
+    """How many pictures and videos a member holds whose name means this."""
+    if not means & _SHOWS or not isinstance(value, str | list | dict):
+        return 0
     return len(value) if isinstance(value, list) else 1
 
 
@@ -120,6 +164,6 @@ def _servers(tools: object) -> bool:
     if not isinstance(tools, list):
         return False
     return any(
-        isinstance(tool, dict) and any(key.casefold().endswith(_POINTING) and tool[key] is not None for key in tool)
+        isinstance(tool, dict) and any(meaning(key) & _POINTS and tool[key] is not None for key in tool)
         for tool in tools
     )

@@ -7,37 +7,28 @@ Knows: how each kind of body is read and changed. Must not know: which rules the
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from gateway.call import Grant
+from gateway.caps import forms, members
 from gateway.caps.excess import Change, Excess
-from gateway.caps.numbers import NUMBERS
 from gateway.caps.salt import salt
 from gateway.caps.terms import UNREADABLE, excesses, fill
-from gateway.caps.wanted import HOLDERS, Wanted
-from gateway.errors import CapExceeded, Refusal, TooLarge
+from gateway.caps.wanted import Wanted
+from gateway.errors import CapExceeded, Refusal, TooLarge, UnsupportedMedia
 from gateway.exchange import Exchange
-from gateway.resolve import formbody, jsonbody, jsonedit
+from gateway.resolve import jsonbody, jsonedit
 from gateway.resolve.media import require_form, require_uncoded
 from gateway.seams import Interface, Met, Resolved
 from gateway.terms import ENGINE_FIELDS, NO_TERMS, Terms
 
 _Listed = tuple[tuple[str, Terms], ...]
 
-#: Members that are looked at where nobody set terms.
-LOOKED_AT: Final = ENGINE_FIELDS | frozenset(HOLDERS)
-
 # Engines whose words these are know a salt (vLLM, SGLang); Anthropic's have none, and other servers may refuse it.
 _SALTED: Final = frozenset((Interface.CHAT, Interface.COMPLETIONS, Interface.RESPONSES))
 
 # Bodies that rows leave unread, and that are understood where terms ask for it.
 _UNDERSTOOD: Final = frozenset((Interface.GENERATE, Interface.PLAIN))
-
-_IN_FORMS: Final = frozenset(
-    (*NUMBERS, *ENGINE_FIELDS, "url", "image_url", "video_url", "audio_url", "file_url", "file_id")
-)
-_WHOLE: Final = re.compile(r"[0-9]{1,15}")
 
 
 class Meeting:
@@ -51,14 +42,14 @@ class Meeting:
         fields = asked.fields
         if fields is None:
             return True
-        return asked.pool.settings.cache_salt is None and (asked.ordinary or LOOKED_AT.isdisjoint(fields))
+        unsteered = asked.ordinary or (ENGINE_FIELDS.isdisjoint(fields) and not members.steers(fields))
+        return unsteered and asked.pool.settings.cache_salt is None
 
     async def opened(self, asked: Resolved, grants: tuple[Grant, ...], exchange: Exchange) -> Resolved:
         """The call with its body, where that has to be understood. Raises what `seams.Meet` says."""
         for grant in grants:
             try:
-                if asked.payload is None and _unread(_terms(grant), asked, exchange) is None:
-                    asked = await _read(_terms(grant), asked, exchange)
+                asked = await _opened(_terms(grant), asked, exchange)
             except Refusal as refusal:
                 _blame(refusal, grant)
                 raise
@@ -97,7 +88,7 @@ def _held(asked: Resolved, grant: Grant, exchange: Exchange) -> Met:
         return Met(grant, asked, terms[0][0])
     fields, payload, limit = asked.fields, asked.payload, asked.limit
     if fields is None:
-        if (free := _unread(terms, asked, exchange)) is not None:
+        if (free := _unread(terms, asked, payload, exchange)) is not None:
             rule, most = free
             return Met(grant, _with(asked, payload, min(limit, most), None), rule)
         if payload is None:
@@ -123,21 +114,26 @@ def _with(asked: Resolved, payload: bytes | None, limit: int, fields: dict[str, 
     return Resolved(asked.needs, asked.pool, asked.target, payload, limit, asked.usage, fields, asked.interface)
 
 
-def _unread(terms: _Listed, asked: Resolved, exchange: Exchange) -> tuple[str, int] | None:
-    """The rule whose terms take a body that nobody understands, and how many bytes of it; None where none do.
+def _unread(terms: _Listed, asked: Resolved, payload: bytes | None, exchange: Exchange) -> tuple[str, int] | None:
+    """The rule whose terms take a body that nobody understands, and how many bytes of it.
 
+    None where none do, or where it takes reading the body to tell whether one does or another rule.
     Raises `CapExceeded` where none could, because this body cannot be understood.
     """
-    size = exchange.body.length
+    size = exchange.body.length if payload is None else exchange.body.received
     free = [(each.input, rule) for rule, each in terms if not each.needs_fields]
-    if asked.payload is not None:
-        free = [(most, rule) for most, rule in free if most is None or most >= exchange.body.received]
-    if not free:
-        if asked.payload is None and asked.interface not in _UNDERSTOOD:
-            raise CapExceeded(UNREADABLE)
-        return None
     fitting = [(most, rule) for most, rule in free if most is None or (size is not None and size <= most)]
-    most, rule = fitting[0] if fitting else max(free, key=_most)
+    if not fitting:
+        if payload is not None:
+            return None
+        largest = max(free, key=_most, default=None)
+        readable = asked.interface in _UNDERSTOOD
+        if largest is None and not readable:
+            raise CapExceeded(UNREADABLE)
+        if largest is None or (readable and _reaches(terms, largest[0] or 0) and not _coded(exchange)):
+            return None
+        fitting = [largest]
+    most, rule = fitting[0]
     return rule, asked.limit if most is None else most
 
 
@@ -145,26 +141,45 @@ def _most(free: tuple[int | None, str]) -> int:
     return free[0] or 0
 
 
-async def _read(terms: _Listed, asked: Resolved, exchange: Exchange) -> Resolved:
-    """With the body of a route that usually passes it on unread. Raises what `Body.whole` and `jsonbody.peek` do."""
-    require_uncoded(exchange.call.fields)
-    most = [asked.limit if each.input is None else each.input for _, each in terms]
-    content = await exchange.body.whole(min(asked.limit, max(most)))
+def _reaches(terms: _Listed, most: int) -> bool:
+    """Whether a rule that limits fields takes a body of more bytes than these."""
+    return any(each.needs_fields and (each.input is None or each.input > most) for _, each in terms)
+
+
+def _coded(exchange: Exchange) -> bool:
+    try:
+        require_uncoded(exchange.call.fields)
+    except UnsupportedMedia:
+        return True
+    return False
+
+
+async def _opened(terms: _Listed, asked: Resolved, exchange: Exchange) -> Resolved:
+    """With the body of a route that usually passes it on unread, unless a rule takes it whatever it says.
+
+    Raises what `Body.whole` and `jsonbody.peek` do, and `UnsupportedMedia`.
+    """
+    content = asked.payload
+    known = content is not None and asked.interface not in _UNDERSTOOD
+    if known or content == b"" or asked.fields is not None or _unread(terms, asked, content, exchange) is not None:
+        return asked
+    if content is None:
+        require_uncoded(exchange.call.fields)
+        most = [asked.limit if each.input is None else each.input for _, each in terms]
+        content = await exchange.body.whole(min(asked.limit, max(most)))
+        if _unread(terms, asked, content, exchange) is not None:
+            return _with(asked, content, asked.limit, None)
     return _with(asked, content, asked.limit, jsonbody.peek(content).fields)
 
 
 def _form(asked: Resolved, exchange: Exchange, size: int) -> Wanted:
-    form = formbody.read(require_form(exchange.call.fields), asked.payload or b"", _IN_FORMS)
-    fields: dict[str, object] = {
-        name: int(value) if name in NUMBERS and _WHOLE.fullmatch(value) else value
-        for name, value in form.values.items()
-    }
+    fields = forms.fields(require_form(exchange.call.fields), asked.payload or b"")
     return Wanted(fields, asked.interface, size)
 
 
 def _chosen(terms: _Listed, wanted: Wanted) -> tuple[str, tuple[Change, ...]]:
     """The rule under whose terms the call passes, and what they change. Raises `CapExceeded` or `TooLarge`."""
-    found = [(rule, each, [*excesses(each, wanted)], fill(each, wanted)) for rule, each in terms]
+    found = [(rule, each, _beyond(each, wanted), fill(each, wanted)) for rule, each in terms]
     passing: list[tuple[int, str, tuple[Change, ...]]] = []
     for rule, each, beyond, filled in found:
         more = () if filled is None else (filled,)
@@ -177,6 +192,16 @@ def _chosen(terms: _Listed, wanted: Wanted) -> tuple[str, tuple[Change, ...]]:
         raise _refusal(found[0][2], clamps=found[0][1].clamp)
     _, rule, changes = min(passing, key=_rank)
     return rule, changes
+
+
+def _beyond(terms: Terms, wanted: Wanted) -> list[Excess]:
+    """What is too much, up to the first that decides: that it is, or where terms lower it, that it cannot be."""
+    found: list[Excess] = []
+    for one in excesses(terms, wanted):
+        found.append(one)
+        if not terms.clamp or one.lowered is None:
+            break
+    return found
 
 
 def _rank(passing: tuple[int, str, tuple[Change, ...]]) -> int:

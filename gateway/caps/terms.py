@@ -5,19 +5,17 @@ Knows: what each limit means. Must not know: which of several terms a call passe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
+from gateway.caps import tensors
 from gateway.caps.excess import Change, Excess
-from gateway.caps.numbers import NUMBERS, too_many, unbudgeted
-from gateway.caps.wanted import HOLDERS, Wanted
+from gateway.caps.members import LONGEST, MOST
+from gateway.caps.names import ADAPTERS, TOOLS
+from gateway.caps.numbers import too_many, unbudgeted
+from gateway.caps.wanted import Wanted
 from gateway.seams import Interface
 from gateway.terms import ENGINE_FIELDS, Terms
-
-_LISTS: Final = ("tools", "functions")
-
-#: Members that limits speak of, at the top level.
-HELD: Final = frozenset((*NUMBERS, *HOLDERS, *_LISTS, "prompt", "prompt_embeds", "input", "messages"))
 
 # Triton's vLLM backend: the same as `parameters`, as text.
 _IN_TEXT: Final = "sampling_parameters"
@@ -35,33 +33,32 @@ def excesses(terms: Terms, wanted: Wanted) -> Iterator[Excess]:
     """All that a call asks for beyond the terms."""
     if terms.input is not None and wanted.size > terms.input:
         yield Excess("input", f"The request body is larger than the {terms.input} bytes that you may send.", bulky=True)
+    if len(wanted.members) > MOST:
+        yield Excess("", f"The body has more than {MOST} members that are limited; send several calls.")
+        return
     yield from _engine_fields(terms, wanted)
     if not terms.needs_fields:
         return
     if wanted.interface is Interface.UNKNOWN:
         yield Excess("", UNREADABLE)
         return
-    for holder, fields in (("", wanted.fields), *wanted.nested()):
-        if wanted.interface is not Interface.GENERATE:  # there names are those of a model's tensors, in any case
-            yield from _other_cases(fields)
-        yield from too_many(fields, terms, holder)
+    for member in wanted.members:
+        # Servers exist that take them all the same; on Triton it may be the name of a tensor.
+        other = member.name != member.plain and member.plain not in ENGINE_FIELDS
+        if other and wanted.interface is not Interface.GENERATE:
+            yield Excess(member.path, f"Write '{member.path}' in lower case and without brackets.")
+    yield from too_many(wanted.members, terms)
     yield from _lists(terms, wanted)
+    if wanted.interface is Interface.GENERATE:
+        yield from _tensors(terms, wanted)
     yield from _media(terms, wanted)
-
-
-def _other_cases(fields: Mapping[str, object]) -> Iterator[Excess]:
-    """Limited members but for the case of their letters: servers exist that take them all the same."""
-    for name in fields:
-        if name not in HELD and (plain := name.casefold()) in HELD:
-            yield Excess(plain, f"Write '{plain}' in lower case.")
 
 
 def fill(terms: Terms, wanted: Wanted) -> Change | None:
     """The budget of a call that names none."""
     if terms.max_tokens is None:
         return None
-    inner = {name: value for _, each in wanted.nested() for name, value in each.items()}
-    name = unbudgeted(wanted.fields, inner, wanted.interface)
+    name = unbudgeted(wanted.fields, wanted.interface)
     return None if name is None else Change(name, b"%d" % terms.max_tokens)
 
 
@@ -69,14 +66,14 @@ def _engine_fields(terms: Terms, wanted: Wanted) -> Iterator[Excess]:
     closed = ENGINE_FIELDS - terms.engine_fields
     if wanted.salted:
         closed |= {"cache_salt"}
-    for name in sorted(closed.intersection(wanted.fields)):
-        yield Excess(name, _closed(name), Change(name, None))
-    holders = [*wanted.nested()]
-    if holders and not wanted.unrepeated:
-        yield Excess(holders[0][0], _REPEATED)
-    for holder, inner in holders:
-        for name in sorted({name.casefold() for name in inner} & closed):
-            yield Excess(f"{holder}.{name}", _closed(f"{holder}.{name}"))
+    below = False
+    for member in wanted.members:
+        below = below or member.place is not None
+        apart = member.place is not None or wanted.interface is Interface.GENERATE
+        if member.plain in closed or (apart and member.plain in ADAPTERS):
+            yield Excess(member.path, _closed(member.path), None if apart else Change(member.name, None))
+    if (below or wanted.holds_objects) and not wanted.unrepeated:
+        yield Excess("", _REPEATED)
 
 
 def _closed(name: str) -> str:
@@ -88,19 +85,31 @@ def _lists(terms: Terms, wanted: Wanted) -> Iterator[Excess]:
         name, count = wanted.prompts()
         if count > terms.prompts:
             yield Excess(name, f"'{name}' holds {count} prompts, and you may send {terms.prompts} at once at most.")
-    for name in _LISTS if terms.tools is not None else ():
-        value = wanted.fields.get(name)
-        if value is not None and not isinstance(value, list):
-            yield Excess(name, f"'{name}' must be a list.")
-        elif value is not None and len(value) > (terms.tools or 0):
-            yield Excess(name, f"'{name}' holds {len(value)} tools, and you may send {terms.tools} at most.")
-    if wanted.interface is Interface.GENERATE and any(_IN_TEXT in each for each in _levels(wanted)):
+    for member in wanted.members if terms.tools is not None else ():
+        value = member.value
+        if member.plain not in TOOLS or value is None:
+            continue
+        path = member.path
+        if not isinstance(value, list):
+            yield Excess(path, f"'{path}' must be a list.")
+        elif len(value) > (terms.tools or 0):
+            yield Excess(path, f"'{path}' holds {len(value)} tools, and you may send {terms.tools} at most.")
+
+
+def _tensors(terms: Terms, wanted: Wanted) -> Iterator[Excess]:
+    """What only a model on Triton could tell the meaning of."""
+    if _IN_TEXT in wanted.fields or any(_IN_TEXT in each for each in wanted.fields.values() if isinstance(each, dict)):
         yield Excess(_IN_TEXT, f"Write what '{_IN_TEXT}' holds as members of 'parameters'.")
-
-
-def _levels(wanted: Wanted) -> Iterator[Mapping[str, object]]:
-    yield wanted.fields
-    yield from (inner for _, inner in wanted.nested())
+    most = min((limit for limit in (terms.max_tokens, terms.n, terms.best_of) if limit is not None), default=None)
+    number, name = wanted.unknown
+    if most is not None and number > most:
+        yield Excess(name, f"What '{name}' is for is not known here, so it may be {most} at most.")
+    if terms.prompts is not None:
+        held, count = tensors.texts(wanted.fields)
+        if count > terms.prompts:
+            yield Excess(
+                held, f"'{held[:LONGEST]}' holds {count} texts, and you may send {terms.prompts} at once at most."
+            )
 
 
 def _media(terms: Terms, wanted: Wanted) -> Iterator[Excess]:

@@ -58,6 +58,20 @@ def read(media: Media, body: bytes, wanted: frozenset[str]) -> Form:
     return _urlencoded(body, wanted)
 
 
+def texts(media: Media, body: bytes) -> list[tuple[str, str | None]]:
+    """All fields of a form in order, by name: the text of each, None for a file. Raises as `read` does."""
+    if media.type == "multipart/form-data":
+        parts = _parted(media.parameters.get("boundary", ""), body, frozenset(), every=True)
+        return [(name, None if value is None else _text(value)) for name, value in parts.texts]
+    _urlencoded(body, frozenset())
+    pairs = [pair.replace(b"+", b" ").partition(b"=") for pair in body.split(b"&")]
+    return [(_text(unquote_to_bytes(name)), _text(unquote_to_bytes(value))) for name, _, value in pairs]
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "replace")
+
+
 @dataclass(frozen=True, slots=True)
 class _Urlencoded:
     body: bytes = field(repr=False)
@@ -139,6 +153,11 @@ class _Multipart:
 
 
 def _multipart(boundary: str, body: bytes, wanted: frozenset[str]) -> _Multipart:
+    parts = _parted(boundary, body, wanted)
+    return _Multipart(body, boundary.encode(), parts.values, parts.spans)
+
+
+def _parted(boundary: str, body: bytes, wanted: frozenset[str], *, every: bool = False) -> _Parts:
     if _BOUNDARY.fullmatch(boundary) is None:
         raise BadRequest("The Content-Type of the form has no usable boundary.")
     mark = b"--" + boundary.encode()
@@ -152,21 +171,28 @@ def _multipart(boundary: str, body: bytes, wanted: frozenset[str]) -> _Multipart
         raise BadRequest(_NOT_WHOLE)
     if lines > MAX_PARTS:
         raise TooLarge(f"A form has {MAX_PARTS} parts at most.")
-    parts = _Parts(body, wanted)
+    parts = _Parts(body, wanted, every=every)
     try:
         MultipartParser(boundary, parts.callbacks()).write(body)  # type: ignore[arg-type]
     except FormParserError as fault:
         raise BadRequest("The form is malformed.", detail=str(fault)) from fault
     if not parts.complete or parts.count != lines:
         raise BadRequest(_NOT_WHOLE)
-    return _Multipart(body, boundary.encode(), parts.values, parts.spans)
+    return parts
 
 
 class _Parts:
-    """Takes the parser's news about one body that is written to it in one piece, so that its offsets are the body's."""
+    """Takes the parser's news about one body that is written to it in one piece, so that its offsets are the body's.
 
-    def __init__(self, body: bytes, wanted: frozenset[str]) -> None:
+    `texts`: each value, None for a file; with `every` only.
+    """
+
+    def __init__(self, body: bytes, wanted: frozenset[str], *, every: bool) -> None:
         self._body = body
+        self._every = every
+        self._label: str | None = None
+        self._pieces: list[bytes] = []
+        self.texts: list[tuple[str, bytes | None]] = []
         self._wanted = wanted
         self.count = 0
         self._field = b""
@@ -211,6 +237,9 @@ class _Parts:
     def _headers_finished(self) -> None:
         name, is_file = _part_name(self._headers)
         self._name = _known(name, self._wanted)
+        self._label, self._pieces = (name if self._every and not is_file else None), []
+        if self._every and is_file:
+            self.texts.append((name, None))
         self._start = self._end = -1
         types = [value for key, value in self._headers if key == b"content-type"]
         foreign = len(types) > 1 or any(_CHARSET.search(value) or _CONTAINER.match(value) for value in types)
@@ -218,6 +247,8 @@ class _Parts:
             raise BadRequest(f"'{name}' must be a plain UTF-8 value, not a file.", param=name)
 
     def _data(self, data: bytes, start: int, end: int) -> None:
+        if self._label is not None:
+            self._pieces.append(data[start:end])
         if self._name is None:
             return
         if data is not self._body or (self._start >= 0 and start != self._end):
@@ -226,6 +257,8 @@ class _Parts:
         self._end = end
 
     def _part_end(self) -> None:
+        if self._label is not None:
+            self.texts.append((self._label, b"".join(self._pieces)))
         if self._name is None:
             return
         if self._start < 0:

@@ -28,7 +28,7 @@ _FORBIDDEN = frozenset(f"{byte:02x}" for byte in (*range(0x20), 0x2E, 0x5C, 0x7F
 
 #: Where else than in `model` some engine takes a model or an adapter: parameters of a query, members of a body, fields
 #: of a form.
-NAMING = ("lora_name", "lora_path", "model_id", "model_name")
+NAMING = ("lora_name", "lora_path", "lora_request", "model_id", "model_name")
 
 _NAMING_IN_QUERY = frozenset({"model", *NAMING})
 

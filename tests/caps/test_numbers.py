@@ -20,7 +20,9 @@ CLAMP = Terms(max_tokens=100, n=2, best_of=3, logprobs=5, clamp=True)
 CAPPED = [
     ("max_tokens", 100), ("max_completion_tokens", 100), ("max_output_tokens", 100), ("max_new_tokens", 100),
     ("n_predict", 100), ("num_predict", 100), ("min_tokens", 100), ("thinking_token_budget", 100), ("n", 2),
-    ("best_of", 3), ("logprobs", 5), ("top_logprobs", 5), ("prompt_logprobs", 5),
+    ("best_of", 3), ("logprobs", 5), ("top_logprobs", 5), ("prompt_logprobs", 5), ("request_output_len", 100),
+    ("budget_tokens", 100), ("thinking_budget", 100), ("max_reasoning_tokens", 100), ("reasoning_max_tokens", 100),
+    ("num_outputs_per_prompt", 2), ("num_return_sequences", 2), ("beam_width", 2), ("num_beams", 2),
 ]  # fmt: skip
 
 
@@ -80,9 +82,9 @@ def test_what_engines_would_make_a_number_of_is_none_where_there_is_a_cap(name: 
 def test_a_call_that_names_no_budget_gets_the_cap_and_is_told(
     interface: Interface, name: str, terms: Terms, null: bool
 ) -> None:
-    body: dict[str, Any] = {"x": 1, **({name: None} if null else {})}
+    body: dict[str, Any] = {"x": "1", **({name: None} if null else {})}
     met = meet(body, terms, interface=interface)
-    assert met.says == {"x": 1, name: 100}
+    assert met.says == {"x": "1", name: 100}
     assert met.told == [f"tell x-gateway-clamped: {name}=100"]
 
 

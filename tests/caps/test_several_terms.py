@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.call import Grant, Principal
+from gateway.call import Fields, Grant, Principal
 from gateway.caps.meeting import Meeting
+from gateway.drive import Drive
 from gateway.errors import BadRequest, CapExceeded, TooLarge, UnsupportedMedia
 from gateway.exchange import Exchange
 from gateway.seams import Interface, Resolved, UsageKind
 from gateway.terms import NO_TERMS, Terms
-from tests.caps.asked import ALICE, LIMIT, MODEL, Body, meet, pool
+from tests.caps.asked import ALICE, LIMIT, MODEL, Body, Met, meet, pool
 from tests.path.fakes import CALL, Recorder
 
 LOW, HIGH = Terms(max_tokens=10), Terms(max_tokens=100)
@@ -133,6 +134,51 @@ def test_how_much_may_be_streamed_is_known_before_it_comes() -> None:
     assert meet(b"a", *two, interface=Interface.UNKNOWN, unread=True, announced=False).resolved.limit == 10
     met = meet(b"a", *two, NO_TERMS, interface=Interface.UNKNOWN, unread=True, announced=False)
     assert (met.resolved.limit, met.rule) == (LIMIT, "r2")
+
+
+@pytest.mark.parametrize("limit", FIELD_LIMITS)
+def test_a_body_that_was_read_but_is_not_understood_is_refused_where_its_fields_are_limited(limit: Terms) -> None:
+    with pytest.raises(CapExceeded, match="cannot be seen on this route"):
+        meet({"model": "small", "content": "x"}, limit, interface=Interface.UNKNOWN)
+    assert meet({"model": "small"}, limit, NO_TERMS, interface=Interface.UNKNOWN).rule == "r1"
+
+
+@pytest.mark.parametrize("announced", [True, False])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_rule_that_takes_small_bodies_takes_nothing_from_one_that_limits_tokens(
+    announced: bool, turned: bool
+) -> None:
+    two = (LOW, Terms(input=1024)) if turned else (Terms(input=1024), LOW)
+    low, small = ("r0", "r1") if turned else ("r1", "r0")
+
+    def held(body: dict[str, object] | bytes, fields: Fields = ()) -> Met:
+        return meet(body, *two, interface=GENERATE, unread=True, announced=announced, fields=fields)
+
+    large = {"text_input": "x" * 3000, "max_tokens": 5}
+    assert (held(large).says, held(large).rule) == (large, low)
+    assert held({"text_input": "x", "max_tokens": 500}).rule == small
+    assert held(b"no JSON").rule == small
+    assert held(b"coded", ((b"content-encoding", b"gzip"),)).rule == small
+    with pytest.raises((CapExceeded, TooLarge)):
+        held({"text_input": "x" * 3000, "max_tokens": 500})
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_call_for_two_models_is_read_for_the_one_whose_rule_limits_fields(turned: bool) -> None:
+    """The other takes small bodies of any kind, and how large this one is shows only when it is there."""
+    body = b'{"text_input":"a","max_tokens":50}'
+    asked = Resolved((MODEL, MODEL), pool(), b"/x", None, LIMIT, UsageKind.NONE, None, GENERATE)
+    both = (("small", Terms(input=1024)), ("low", LOW)), (("high", HIGH),)
+    grants = tuple(Grant(ALICE, MODEL, each[0][0], "p.yaml:1", (), each) for each in (both[::-1] if turned else both))
+    exchange = Exchange(CALL, Body(body, announced=False), Recorder())
+    opened = list[Resolved]()
+
+    async def path() -> None:
+        opened.append(await Meeting().opened(asked, grants, exchange))
+
+    Drive(path()).step()
+    met = Meeting().held(opened[0], grants, exchange)
+    assert (met.rule, met.resolved.payload) == ("high" if not turned else "small", body)
 
 
 @pytest.mark.parametrize("interface", [Interface.UNKNOWN, Interface.GENERATE, Interface.FORM])

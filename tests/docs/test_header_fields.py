@@ -41,6 +41,7 @@ def text(names: frozenset[bytes] | tuple[bytes, ...], end: str = "") -> set[str]
         ("what proxies say of the caller: all that begin so", text(headers._IDENTITY_PREFIXES, "*")),
         ("another path or method than the one that was checked: all that begin so", text(headers._PATH_PREFIXES, "*")),
         ("they steer an engine: all that begin so", text(headers._ENGINE_PREFIXES, "*")),
+        ("they steer an engine: all that end so", {f"*{end.decode()}" for end in headers._ENGINE_SUFFIXES}),
         ("credentials: all that end so", {f"*{end.decode()}" for end in headers._CREDENTIAL_SUFFIXES}),
     ],
 )

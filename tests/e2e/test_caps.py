@@ -19,9 +19,10 @@ from tests.parts.stub import Request, Stub
 from tests.parts.triton import Triton
 
 CHAT = "/v1/chat/completions"
+BATCH = "/v1/chat/completions/batch"
 LIMITS = {"max_tokens": 10, "n": 1, "prompts": 2, "images": 1, "tools": 1, "remote_media": False, "input": "2KiB"}
 RULES = [
-    allow("strict", ["strict"], limits=LIMITS),
+    allow("strict", ["strict"], limits=LIMITS, operations=["infer", "stream", "admin"]),
     allow("guests", ["salted-free"], subjects={"groups": ["guests"]}),
     allow("lenient", ["lenient", "salted"], limits={**LIMITS, "on_excess": "clamp"}),
     allow("free", ["free", "salted-free"]),
@@ -50,7 +51,7 @@ def capped(start_shared_gateway: StartGateway, backend: Stub) -> Gateway:
     models: list[Any] = ["strict", {"name": "lenient", "aliases": ["lax"]}, "free", "opened", "two"]
     running = start_shared_gateway(
         [
-            pool("nim", models, backend.url, protocols=spoken()),
+            pool("nim", models, backend.url, protocols=spoken(), open=[BATCH]),
             pool("salted", ["salted", "salted-free"], backend.url, cache_salt="subject", protocols=spoken()),
             pool("generic", ["first", "second"], backend.url, protocols=["generic-infer"], prefix="/generic"),
             pool("triton", ["strict", "echo"], backend.url, protocols=["kserve"], health={"path": "/v2/health/ready"}),
@@ -112,6 +113,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"max_tokens": 1, "messages": [{"content": [{"image_url": "data:a"}, {"image_url": "data:b"}]}]}, "messages"),
     ({"max_tokens": 1, "priority": 0}, "priority"),
     ({"max_tokens": 1, "nvext": {"priority": 0}}, "nvext.priority"),
+    ({"max_tokens": 1, "nvext": {"extra_body": {"max_tokens": 11}}}, "nvext.extra_body.max_tokens"),
+    ({"max_tokens": 1, "chat_template_kwargs": {"chat_template": "x"}}, "chat_template_kwargs.chat_template"),
 ]
 
 
@@ -178,6 +181,20 @@ def test_a_body_that_is_too_large_for_the_rule_is_413(alice: Asked) -> None:
     error = answer.json()["error"]
     assert (answer.status, error["code"], got) == (413, "request_too_large", [])
     assert "2048 bytes" in error["message"]
+
+
+def test_a_body_of_json_that_nobody_understands_is_refused_where_its_fields_are_limited(alice: Asked) -> None:
+    answer, got = alice({"model": "strict", "messages": [[{"role": "user", "content": "a"}]]}, BATCH)
+    assert (answer.status, got) == (400, [])
+    assert "cannot be seen on this route" in answer.json()["error"]["message"]
+
+
+def test_an_address_in_a_form_does_not_reach_an_engine_that_would_fetch_it(capped: Gateway, token: Token) -> None:
+    body = b'--X\r\nContent-Disposition: form-data; name="%b"\r\n\r\n%b\r\n'
+    form = body % (b"model", b"strict") + body % (b"url[]", b"http://10.0.0.1/") + b"--X--\r\n"
+    headers = {"Content-Type": "multipart/form-data; boundary=X"}
+    answer = capped.ask("POST", "/v1/audio/transcriptions", token=token("alice"), body=form, headers=headers)
+    assert (answer.status, answer.json()["error"]["param"]) == (400, "url[]")
 
 
 def test_tensors_that_nobody_can_read_are_refused_where_their_fields_are_limited(alice: Asked) -> None:

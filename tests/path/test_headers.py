@@ -49,7 +49,8 @@ def sent(*fields: tuple[bytes, bytes], name_caller: bool = False) -> Fields:
         b"x-method-override", b"x-envoy-original-path", b"x-envoy-original-dst-host", b"x-script-name",
         # engines and their routers
         b"x-session-params", b"x-smg-routing-key", b"x-smg-target-worker", b"x-worker-id", b"x-vllm-anything",
-        b"x-data-parallel-host-port", b"x-prefiller-host-port",
+        b"x-data-parallel-host-port", b"x-prefiller-host-port", b"x-dp-rank", b"x-routing-key", b"x-request-priority",
+        b"x-dynamo-priority", b"x-dynamo-anything", b"x-tenant-id", b"x-engine-target-worker",
     ],
 )  # fmt: skip
 def test_what_the_caller_must_not_tell_a_backend_never_gets_there(name: bytes) -> None:

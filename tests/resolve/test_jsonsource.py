@@ -9,13 +9,13 @@ from collections.abc import Sequence
 import pytest
 
 from gateway.call import Fields, ModelRef, Operation, Principal
-from gateway.caps.meeting import LOOKED_AT
 from gateway.errors import AmbiguousModel, BadRequest, Refusal, TooLarge, UnknownModel
 from gateway.resolve.jsonsource import ORDINARY
 from gateway.resolve.resolver import HttpResolver
 from gateway.resolve.sources import DECIDING, WATCHED
 from gateway.seams import Choice, Resolved, Way
 from gateway.settings import Alias, Model, Target
+from gateway.terms import ENGINE_FIELDS
 from tests.resolve.asking import ALICE, CHAT, JSON, LIMIT, Sent, built, call, chat, pool
 
 POOLS = (
@@ -180,7 +180,7 @@ def test_a_name_that_is_a_model_cannot_be_shared() -> None:
 def test_members_that_are_not_looked_at_closer_are_none_that_anybody_looks_for() -> None:
     assert all(name.isascii() and name == name.casefold() for name in ORDINARY)
     assert not ORDINARY & WATCHED
-    assert not ORDINARY & LOOKED_AT
+    assert not ORDINARY & ENGINE_FIELDS
     assert not (ORDINARY & DECIDING) - {"model", "stream"}  # which are read in each body
 
 
