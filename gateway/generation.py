@@ -35,6 +35,7 @@ from gateway.policyfiles import Candidate
 from gateway.pools.backends import Pool, build_pools
 from gateway.pools.health import servable
 from gateway.providers import Around
+from gateway.resolve.models import Catalogue
 from gateway.resolve.resolver import HttpResolver
 from gateway.seams import Ledger, Pages, Wire
 from gateway.settings import ClientTls, Settings
@@ -147,6 +148,7 @@ class Generation:
     number: int
     source: Source
     pools: tuple[Pool, ...]
+    catalogue: Catalogue
     identities: Identities
     policy: Policy
     pipeline: Pipeline
@@ -240,8 +242,9 @@ def _build(source: Source, lasting: Lasting, previous: Generation | None) -> Gen
     number = previous.number + 1 if previous else 1
     policy = Policy(source.rules, hide_models=settings.hide_models, digest=source.policy.digest)
     shadow = _shadow(source.candidate, tallies)
+    resolver = HttpResolver(pools, policy.may, settings.listen.max_body, lasting.ready, aliases=settings.aliases)
     pipeline = Pipeline(
-        resolver=HttpResolver(pools, policy.may, settings.listen.max_body, lasting.ready, aliases=settings.aliases),
+        resolver=resolver,
         identity=asked.first_of,
         policy=policy,
         terms=Meeting(),
@@ -255,7 +258,7 @@ def _build(source: Source, lasting: Lasting, previous: Generation | None) -> Gen
         shadow=shadow,
         ledger=lasting.ledger,
     )
-    return Generation(number, source, pools, asked, policy, pipeline, shadow)
+    return Generation(number, source, pools, resolver.catalogue, asked, policy, pipeline, shadow)
 
 
 def _shadow(candidate: Candidate | None, tallies: Tallies) -> Shadow | None:

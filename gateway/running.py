@@ -16,7 +16,6 @@ from gateway.identity.contracts import BrowserLogin, Directory
 from gateway.identity.groupsource import with_groups
 from gateway.identity.tokens.own import Minted, NotMinted, OwnTokens, logins
 from gateway.portal.services import Granted
-from gateway.resolve.models import Catalogue
 
 # Who may do either with a model may use it, as far as a list for people goes.
 _USES = (Operation.INFER, Operation.STREAM)
@@ -110,8 +109,7 @@ class RunningServices:
 
 def _shared(now: Generation, uses: Callable[[str], bool]) -> Iterator[Granted]:
     """The names that models share, where somebody may use one of those."""
-    aliases = now.source.settings.aliases
-    for face in Catalogue(now.pools, aliases).faces if aliases else ():
+    for face in now.catalogue.faces:
         protocols: dict[str, list[str]] = {}
         for protocol, named in face.shared.items():
             for shared in named.values():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from gateway import dialects
 from gateway.call import Call, Channel, Dialect, ModelRef, Operation, Principal
@@ -85,18 +85,19 @@ class HttpResolver:
         rows: Sequence[Row] | None = None,
         aliases: Sequence[Alias] = (),
     ) -> None:
-        self._catalogue = Catalogue(pools, aliases)
+        #: The names that are served, for whoever else shows them.
+        self.catalogue: Final = Catalogue(pools, aliases)
         self._may = may
         self._max_body = max_body
         self._ready = ready
         rows = shipped() if rows is None else rows
-        self._tables = {face.prefix: Table(_rows(rows, face)) for face in self._catalogue.faces}
-        self._open = dict(chain.from_iterable(map(self._probes, self._catalogue.faces)))
+        self._tables = {face.prefix: Table(_rows(rows, face)) for face in self.catalogue.faces}
+        self._open = dict(chain.from_iterable(map(self._probes, self.catalogue.faces)))
         _find_all(_PAGES | _ALWAYS, rows)
 
     def dialect(self, path: str) -> Dialect:
         """Whose error bodies a caller of this path understands."""
-        return dialects.dialect_of(path.removeprefix(self._catalogue.face(path).prefix))
+        return dialects.dialect_of(path.removeprefix(self.catalogue.face(path).prefix))
 
     def open(self, call: Call) -> OwnAnswer | None:
         """Health of the gateway, at exactly these paths; else None."""
@@ -116,7 +117,7 @@ class HttpResolver:
 
     def _reading(self, call: Call) -> _Reading | OwnPageHere:
         """What the head says: what is asked and how to read the rest, or a page of ours."""
-        face = self._catalogue.face(call.path)
+        face = self.catalogue.face(call.path)
         path = call.path.removeprefix(face.prefix)
         found = self._find(call, face, path)
         row = found.row
@@ -165,11 +166,11 @@ class HttpResolver:
         """Names and aliases to be seen by a caller, each once, as configured; a shared one for any of its models."""
         names: dict[str, None] = {
             name: None
-            for _, model in self._catalogue.models(face)
+            for _, model in self.catalogue.models(face)
             if self._may(principal, ModelRef(model.name, operation), holding)
             for name in (model.name, *model.aliases)
         }
-        for shared in self._catalogue.shared(face):
+        for shared in self.catalogue.shared(face):
             if any(self._may(principal, ModelRef(model.name, operation), holding) for model, _ in shared.models):
                 names[shared.name] = None
         return names
