@@ -67,7 +67,7 @@ class Gateway:
         self._connecting: set[asyncio.Task[None]] = set()
         settings = source.settings
         with needed(f"audit file {settings.audit.file}"):
-            self._audit = AuditFile(settings.audit, self._lose)
+            self._audit = AuditFile(settings.audit, self._lose, begins=False)
         self._account = Account(self._tallies, self._audit.add)
         self._now: Generation
         timeouts = settings.limits.timeouts
@@ -120,6 +120,7 @@ class Gateway:
                 await self._open_management(settings.management)
                 self._start_background()
                 await self._open_door(settings.listen)
+                self._audit.begin()
                 self._listen_to_signals()
                 settle_memory()
                 await self._draining.wait()

@@ -34,8 +34,11 @@ class Appender:
     thread, that a thing is done. Lines that were refused by the system are lost, or kept and tried again (`block`).
     """
 
-    def __init__(self, settings: Audit, changed: Callable[[], None] = lambda: None) -> None:
-        """`changed` is called in the thread when `failing` changes. Raises `OSError`: the file cannot be opened."""
+    def __init__(self, settings: Audit, changed: Callable[[], None] = lambda: None, *, begins: bool = True) -> None:
+        """`changed` is called in the thread when `failing` changes. `begins`: the file is told so now, not at `begin`.
+
+        Raises `OSError`: the file cannot be opened.
+        """
         self._path = settings.file
         self._keeps = settings.on_full == "block"
         self._fsync = settings.fsync
@@ -49,7 +52,8 @@ class Appender:
         self._synced = self._tried = 0.0
         self._kept: deque[tuple[Sequence[bytes], Callable[[], None]]] = deque()
         #: What the file has yet to be told: what it begins with, and how many lines were lost.
-        self._opening: Callable[[float], bytes] | None = chain.began if settings.chain else None
+        self._opening: Callable[[float], bytes] | None = None
+        self._begun = False
         self._unsaid = 0
         #: True while the system refuses what it is given. Lines that were written or lost so far, and those of them
         #: that were lost. All are set by the thread alone.
@@ -57,10 +61,15 @@ class Appender:
         self.settled = 0
         self.lost = 0
         self._wanted: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._wanted.put(self._flush)
+        if begins:
+            self.begin()
         # A daemon: a write that never returns must not keep the process from ending.
         self._thread = Thread(target=self._run, name="audit", daemon=True)
         self._thread.start()
+
+    def begin(self) -> None:
+        """From now on lines may come. A start that fails before this leaves nothing in the file."""
+        self._wanted.put(self._begin)
 
     def append(self, lines: Sequence[bytes], then: Callable[[], None], missing: int = 0) -> None:
         """Write `lines`, each a JSON object with its end; `missing`: how many behind them were not taken."""
@@ -98,6 +107,11 @@ class Appender:
         if self._unsynced and self._fsync != "never":
             return max(0.0, self._synced + _SYNC - now)
         return None
+
+    def _begin(self) -> None:
+        self._begun = True
+        self._opening = chain.began if self._chain is not None else None
+        self._flush()
 
     def _append(self, lines: Sequence[bytes], then: Callable[[], None], missing: int) -> None:
         if self._keeps:
@@ -231,7 +245,7 @@ class Appender:
             else:
                 torn = files.Found(self._path, chained=False).torn
                 self._conclude()
-                if self._chain is not None and self._opening is None:
+                if self._chain is not None and self._begun and self._opening is None:
                     self._opening = chain.continued
             self._shut()
             self._descriptor, self._torn = descriptor, torn
@@ -241,7 +255,7 @@ class Appender:
 
     def _conclude(self) -> None:
         """Nothing follows in this file, and that stands in it."""
-        if self._chain is not None and self._opening is None and self._mend() is None:
+        if self._chain is not None and self._begun and self._opening is None and self._mend() is None:
             line = chain.ended(time.time(), self._chain.head())
             self._push(line, len(line))
 

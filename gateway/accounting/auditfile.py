@@ -49,8 +49,10 @@ class AuditFile:
         waiting: int = WAITING,
         holding: float = HOLDING,
         closing: float = CLOSING,
+        begins: bool = True,
     ) -> None:
         """`lost`: told how many lines could not be kept. `waiting` in bytes; `holding`, `closing` (the end) in seconds.
+        `begins`: lines may come at once, not only after `begin`.
 
         Raises `OSError` when the file cannot be opened.
         """
@@ -73,7 +75,7 @@ class AuditFile:
         self._given = self._told = self._missing = 0
         self._due = False  # from the first line that waits until it and those that came in time are written
         self._reopening = False
-        self._file = Appender(settings, self._changed)
+        self._file = Appender(settings, self._changed, begins=begins)
 
     @property
     def failing(self) -> bool:
@@ -101,6 +103,10 @@ class AuditFile:
         if self.holds_calls:
             detail = "the audit file cannot be written" if self._file.failing else "audit lines wait for a slow file"
             raise Overloaded(retry_after=_AGAIN, detail=detail)
+
+    def begin(self) -> None:
+        """From now on lines may come. A start that fails before this leaves nothing in the file."""
+        self._file.begin()
 
     def reopen(self) -> None:
         """Follow a rotation: what waits goes to the old file, which is kept where the new one cannot be opened."""
