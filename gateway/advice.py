@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from gateway.config.folder import is_policy
 from gateway.generation import Source
 from gateway.policy.fitting import fitting
 from gateway.policy.lint import Finding, lint
@@ -102,7 +103,7 @@ def _unread(policies: Path) -> Iterator[str]:
     if not policies.is_dir():
         return
     for entry in sorted(policies.iterdir()):
-        if entry.name.startswith(".") or (entry.suffix == ".yaml" and entry.is_file()):
+        if entry.name.startswith(".") or is_policy(entry):
             continue
         if entry.is_dir() and entry.name != "tests" and any(entry.glob("*.y*ml")):
             yield f"{entry}: policies in subfolders are not read"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from gateway.config.folder import policies_in
 from gateway.config.part import Finding, Part
 from gateway.identity.provider.oauth import signing_key
 from gateway.identity.signatures import signing
@@ -125,7 +126,7 @@ def _key(part: Part, root: Path, read: Callable[[Path], object]) -> Iterator[Fin
 def _policies(part: Part, root: Path) -> Iterator[Finding]:
     path = root / part.text
     try:
-        if not part.text or path.is_file() or (path.is_dir() and any(path.glob("*.yaml"))):
+        if not part.text or path.is_file() or (path.is_dir() and policies_in(path)):
             return
         exists = path.exists()
     except OSError as error:

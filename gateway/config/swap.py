@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from gateway.config.folder import policies_in
 from gateway.config.replace import adopt, settle
 
 
@@ -49,7 +50,7 @@ def swap(
 
 def _fill(made: Path, texts: Iterable[tuple[str, bytes]], folder: Path, before: os.stat_result) -> None:
     """The new files, as readable as the old ones of their names, or else as any old file."""
-    others = [entry.stat() for entry in sorted(folder.glob("[!.]*.yaml")) if entry.is_file()]
+    others = [entry.stat() for entry in policies_in(folder) if entry.is_file()]
     for name, text in texts:
         old = folder / name
         with (made / name).open("xb") as file:

@@ -2,7 +2,7 @@
 
 Modification times, sizes and directory events all miss some way to replace a file (a swapped symbolic link to its
 folder, a bind mount of a single file), so the content is read again and again; configuration is small.
-Knows: files, folders of `*.yaml`. Must not know: what is in them, what a change is good for.
+Knows: files, folders of policies. Must not know: what is in them, what a change is good for.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from gateway.config.folder import policies_in
 
 LARGEST: Final = 16 * 1024 * 1024  # bytes read of one file; none that is of use is larger
 
@@ -36,7 +38,7 @@ class Pace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a file, or a folder's `*.yaml`, held: equal for equal content. `stored`: digest and place of each file."""
+    """What a file, or a folder's policies, held: equal for equal content. `stored`: digest and place of each file."""
 
     digest: bytes
     stored: Mapping[str, tuple[bytes, tuple[int, int]]] = field(default_factory=dict, compare=False, repr=False)
@@ -54,7 +56,7 @@ UNKNOWN: Final = Content(b"")
 
 
 def contents(paths: Iterable[Path]) -> dict[Path, Content]:
-    """What each of them holds: a file its bytes, a folder its `*.yaml`, flat, by name. Blocks; never raises."""
+    """What each of them holds: a file its bytes, a folder what is read of it, by name. Blocks; never raises."""
     return {path: _one(path) for path in paths}
 
 
@@ -65,7 +67,7 @@ def _one(path: Path) -> Content:
             return Content(_content(path, stored), stored)
         inner = [
             (entry.name.encode(errors="surrogateescape"), _content(entry, stored))
-            for entry in sorted(path.glob("*.yaml"))
+            for entry in policies_in(path)
         ]
     except (OSError, ValueError) as error:
         return Content(_mark(b"folder", type(error).__name__.encode()))

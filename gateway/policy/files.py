@@ -1,6 +1,6 @@
 """Read policy files into rules, or say everything that is wrong with them, each at its place.
 
-Knows: the form of a policy file, which files of a folder are policies.
+Knows: the form of a policy file.
 Must not know: how rules decide, what else is configured, when files change.
 """
 
@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, Literal
 
 from gateway.call import Operation
 from gateway.config import typed, yamlfile
+from gateway.config.folder import policies_in
 from gateway.config.mistakes import Mistake, Mistakes
 from gateway.config.values import Bytes
 from gateway.policy.checks import EMPTY, wrong_with
@@ -156,7 +157,7 @@ def _files(path: Path) -> list[Path]:
     try:
         if not path.is_dir():
             return [path]
-        files = sorted(entry for entry in path.iterdir() if is_policy(entry))
+        files = policies_in(path)
     except OSError as error:
         raise _unreadable(path, error) from None
     if not files:
@@ -164,11 +165,6 @@ def _files(path: Path) -> list[Path]:
     if len(files) > FILES_LIMIT:
         raise _mistake(path, f"more than {FILES_LIMIT} policy files")
     return files
-
-
-def is_policy(entry: Path) -> bool:
-    """Whether an entry of a folder of policies is one of them."""
-    return entry.suffix == ".yaml" and not entry.name.startswith(".") and not entry.is_dir()
 
 
 def _unreadable(path: Path, error: OSError) -> Mistakes:

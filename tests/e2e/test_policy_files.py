@@ -216,6 +216,21 @@ def test_two_policies_that_take_turns_every_moment_are_never_mixed(gateway: Gate
     assert {one[1] for one in load.outcomes if isinstance(one, tuple)} == {"m", "n"}
 
 
+def test_files_that_are_no_policies_hold_up_no_rule_however_often_they_change(gateway: Gateway, alice: Mint) -> None:
+    started(gateway)
+    token = alice.token()
+    (gateway.policies / "tests.yaml").mkdir()
+    gateway.write_rules([allow("n-now", ["n"], subjects={"groups": ["ds"]})])
+
+    def taken() -> bool:
+        for name in (".sync.yaml", ".rules.yaml.swp", "NOTES.md", "tests.yaml/cases.yaml"):
+            (gateway.policies / name).write_text(f"# {time.monotonic_ns()}\n")
+        return status(gateway, token, "n") == 200
+
+    wait_until(taken, TAKEN, "the policy being taken")
+    assert (status(gateway, token, "m"), reloads(gateway, "success")) == (403, 1)
+
+
 def test_a_policy_that_is_written_in_small_steps_lets_nobody_in_meanwhile(gateway: Gateway, alice: Mint) -> None:
     """B095: 64 bytes at a time, with pauses; then nothing at all for two seconds; then no file. The old one stays."""
     rules = gateway.policies / "rules.yaml"

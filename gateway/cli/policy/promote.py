@@ -16,6 +16,7 @@ from typing import Final
 from gateway import policyfiles
 from gateway.cli.policy.place import CONFIG, add_config, configured
 from gateway.cli.saying import CannotSay, counted, finished, say, warn
+from gateway.config.folder import is_policy
 from gateway.config.mistakes import Mistakes
 from gateway.config.replace import alone, replace
 from gateway.config.swap import swap
@@ -142,7 +143,7 @@ def _put(enforce: Path, source: Path, kept: Path, shadow: Written) -> None:
         replace(enforce, text.decode())
         return
     cases = source / FOLDER if source.is_dir() and (source / FOLDER).is_dir() else None
-    for name in swap(enforce, shadow.texts, kept, policyfile.is_policy, cases):
+    for name in swap(enforce, shadow.texts, kept, is_policy, cases):
         say([f"{name} is no policy and could not move along; it is in {kept}"])
 
 
