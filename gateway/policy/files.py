@@ -130,6 +130,7 @@ def read(path: Path) -> Written:
     taken: dict[str, str] = {}
     for file in _files(path):
         try:
+            _nameable(file)
             text = yamlfile.read_bytes(file)
             rules += _rules(yamlfile.read(text, str(file)), taken)
             texts.append((file.name, text))
@@ -165,6 +166,14 @@ def _files(path: Path) -> list[Path]:
     if len(files) > FILES_LIMIT:
         raise _mistake(path, f"more than {FILES_LIMIT} policy files")
     return files
+
+
+def _nameable(file: Path) -> None:
+    """Raises `Mistakes` for a name that no text can hold: digests, decisions and logs name the file."""
+    try:
+        file.name.encode()
+    except UnicodeEncodeError:
+        raise _mistake(file, "the name of this file is not UTF-8; rename it") from None
 
 
 def _unreadable(path: Path, error: OSError) -> Mistakes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -145,6 +146,18 @@ def test_a_bad_shadow_holds_up_nothing_and_is_said_loudly(gateway: Gateway, alic
     assert "shadow.refused" in gateway.process.tail(100_000)
     write_shadow(gateway, [allow("n-then", ["n"], subjects=DS)])
     wait_until(lambda: gateway.metric("gateway_shadow_ready") == 1, TAKEN, "the mended shadow policy being tried")
+
+
+def test_a_shadow_file_whose_name_is_no_text_holds_up_neither_rules_nor_a_start(gateway: Gateway, alice: Mint) -> None:
+    odd = os.fsencode(gateway.folder / "candidate") + b"/\xff.yaml"
+    Path(os.fsdecode(odd)).write_text(json.dumps({"version": 1, "rules": [allow("odd", ["n"], subjects=DS)]}))
+    started(gateway)
+    gateway.write_rules([allow("n-now", ["n"], subjects=DS)])
+    wait_until(lambda: chat(gateway, alice, "n").status == 200, TAKEN, "the enforced policy being taken")
+    assert chat(gateway, alice, "m").status == 403
+    assert gateway.status()["shadow"]["mistakes"] == [
+        f"{gateway.folder}/candidate/\\udcff.yaml:1:1: the name of this file is not UTF-8; rename it"
+    ]
 
 
 def test_a_shadow_that_never_rests_holds_up_no_rule(gateway: Gateway, alice: Mint) -> None:
