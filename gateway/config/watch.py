@@ -65,10 +65,7 @@ def _one(path: Path) -> Content:
     try:
         if not path.is_dir():
             return Content(_content(path, stored), stored)
-        inner = [
-            (entry.name.encode(errors="surrogateescape"), _content(entry, stored))
-            for entry in policies_in(path)
-        ]
+        inner = [(entry.name.encode(errors="surrogateescape"), _content(entry, stored)) for entry in policies_in(path)]
     except (OSError, ValueError) as error:
         return Content(_mark(b"folder", type(error).__name__.encode()))
     return Content(_mark(b"folder", *(part for pair in inner for part in pair)), stored)

@@ -19,7 +19,7 @@ from gateway.cli.saying import CannotSay, counted, finished, say, warn
 from gateway.config.folder import is_policy
 from gateway.config.mistakes import Mistakes
 from gateway.config.replace import alone, replace
-from gateway.config.swap import swap
+from gateway.config.swap import free, swap
 from gateway.policy import files as policyfile
 from gateway.policy.cases import FOLDER
 from gateway.policy.files import Written
@@ -100,14 +100,15 @@ def _promoted(policies: Policies, shadow: Written, *, dry_run: bool) -> int:
         say(["nothing was changed (--dry-run)"])
         return 0
     with alone(enforce.parent):
-        _put(enforce, source, _kept(enforce, before), shadow)
+        kept = free(_kept(enforce, before))
+        _put(enforce, source, kept, shadow)
     taken = f"{policies.enforce} says what {policies.shadow} says; a running gateway takes it within two seconds"
-    say([f"in force: {taken}", f"what was in force is kept in {_kept(enforce, before)}"])
+    say([f"in force: {taken}", f"what was in force is kept in {kept}"])
     return 0
 
 
 def _kept(enforce: Path, before: Written | None) -> Path:
-    """Where what was in force is kept."""
+    """Where what was in force is kept, if that name is free."""
     return enforce.with_name(f"{enforce.name}.before-{UNREAD if before is None else before.digest[:SHORT]}")
 
 
