@@ -29,13 +29,19 @@ def advice(source: Source) -> Iterator[str]:
     settings = source.settings
     yield from _unfitting(source, source.rules)
     yield from _unread(settings.policies.enforce)
-    if source.candidate is not None and settings.policies.shadow is not None and not source.candidate.mistakes:
-        yield from _unfitting(source, source.candidate.written.rules)
-        yield from _unread(settings.policies.shadow)
+    yield from of_candidate(source)
     yield from _unused(settings)
     yield from _not_kept(settings.policies.history)
     yield from _unlisted(source)
     yield from _open_files(source)
+
+
+def of_candidate(source: Source) -> Iterator[str]:
+    """What of it is about the shadow policy; blocks on its folder."""
+    shadow = source.settings.policies.shadow
+    if source.candidate is not None and shadow is not None and not source.candidate.mistakes:
+        yield from _unfitting(source, source.candidate.written.rules)
+        yield from _unread(shadow)
 
 
 def _unused(settings: Settings) -> Iterator[str]:

@@ -35,11 +35,11 @@ LARGEST_KEY: Final = 64 * 1024  # bytes; the largest RSA key has thirteen thousa
 
 
 def named(file: Part, root: Path) -> Iterator[Path]:
-    """Every file and folder that the result depends on, besides secrets."""
+    """Every file and folder that the result depends on, besides secrets and a policy that is only tried."""
     tls = file["listen"]["tls"]
     others = (part for way in (*CLIENT_KEYS, TOKEN_KEY, *LISTS) for part in file.at(*way))
     policies = file["policies"]
-    for part in (tls["certificate"], tls["key"], policies["enforce"], policies["shadow"], *_authorities(file), *others):
+    for part in (tls["certificate"], tls["key"], policies["enforce"], *_authorities(file), *others):
         if part.text:
             yield root / part.text
 

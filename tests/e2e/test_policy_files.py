@@ -125,7 +125,7 @@ async def test_no_bad_policy_file_changes_anything_and_each_is_told_with_its_pla
     gateway: Gateway, alice: Mint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B095, B097, B099: one after the other, with good calls after each."""
-    monkeypatch.setattr(reloading, "Watcher", lambda seen, aside: Watcher(seen, aside, QUICK))
+    monkeypatch.setattr(reloading, "Watcher", lambda seen: Watcher(seen, QUICK))
     rules = gateway.policies / "rules.yaml"
     good = GOOD.encode()
     put(rules, good)

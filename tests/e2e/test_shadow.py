@@ -172,6 +172,32 @@ def test_a_shadow_that_never_rests_holds_up_no_rule(gateway: Gateway, alice: Min
     assert chat(gateway, alice, "m").status == 403
 
 
+def test_a_shadow_that_takes_long_to_read_holds_up_no_rule(gateway: Gateway, alice: Mint) -> None:
+    """Thousands of rules, in a file that changes with each: reading it takes far longer than a rule may."""
+    started(gateway)
+    many = [allow(f"many-{number}", ["n"], subjects=DS) for number in range(9_000)]
+    write_shadow(gateway, many)
+    gateway.write_rules([allow("n-now", ["n"], subjects=DS)])
+    wait_until(lambda: chat(gateway, alice, "m").status == 403, TAKEN, "the enforced policy being taken")
+    assert gateway.status()["shadow"]["rules"] == 1, "it is still being read"
+    wait_until(lambda: gateway.status()["shadow"]["rules"] == 9_000, 60, "the large policy being tried")
+    generation = gateway.status()["generation"]
+    gateway.write_rules([allow("m-now", ["m"], subjects=DS)])
+    wait_until(lambda: gateway.status()["generation"] > generation, TAKEN, "the next policy being taken")
+    assert gateway.status()["shadow"]["rules"] == 9_000, "it is not read again"
+
+
+def test_another_shadow_is_tried_once_it_is_named(gateway: Gateway, alice: Mint) -> None:
+    started(gateway)
+    (gateway.folder / "candidate").rename(gateway.folder / "other")
+    wait_until(lambda: gateway.metric("gateway_shadow_ready") == 0, TAKEN, "the shadow being missed")
+    gateway.config["policies"]["shadow"] = str(gateway.folder / "other")
+    gateway.write_config()
+    wait_until(lambda: gateway.metric("gateway_shadow_ready") == 1, TAKEN, "the other being tried")
+    assert chat(gateway, alice, "n").status == 403
+    assert decisions(gateway, "would_allow", "n-only") == 1
+
+
 def test_a_gateway_starts_without_its_shadow_and_check_says_so(gateway: Gateway, alice: Mint) -> None:
     (gateway.folder / "candidate" / "rules.yaml").unlink()
     (gateway.folder / "candidate").rmdir()
