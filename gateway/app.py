@@ -253,6 +253,7 @@ class Gateway:
         self._door.renew(context, other_authorities=before.source.authorities != source.authorities)
         before.identities.close(after.identities)
         self._trying.follow(source)
+        self._tallies.keep({rule.id for rule in source.rules}, {key.id for key in source.listed.keys})
         self._start_background()
         self._advise(source)
         self._remember(source)

@@ -103,6 +103,7 @@ class Trying:
         path = self._source.settings.policies.shadow
         self._watcher.set_files({} if path is None or found is None else {path: found.held})
         self.shadow.take(None if found is None else found.policy)
+        self._tallies.keep_tried({rule.id for rule in found.written.rules} if found is not None else set())
         for mistake in () if found is None else found.mistakes:
             log.error("shadow.refused %s", mistake)
         if self.digest:

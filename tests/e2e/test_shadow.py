@@ -244,3 +244,31 @@ def test_a_promoted_policy_is_live_in_two_seconds_and_each_call_is_under_the_old
     before = decisions(gateway, "same", "n-too")
     assert chat(gateway, alice, "n").status == 200
     assert decisions(gateway, "same", "n-too") == before + 1
+
+
+def test_rules_that_are_no_more_leave_the_metrics_and_the_others_count_on(gateway: Gateway, alice: Mint) -> None:
+    """Where policies are generated with new ids each time, series would pile up until the next start."""
+
+    def counted(name: str) -> dict[str, float]:
+        return {labels["rule"]: value for labels, value in gateway.samples().get(name, [])}
+
+    started(gateway)
+    for number in range(3):
+        enforced = [
+            allow(name, [model], subjects={"groups": ["ds"]}) for name, model in (("stays", "m"), (f"n-{number}", "n"))
+        ]
+        write_shadow(gateway, [allow("tried", ["m"], subjects=DS), allow(f"tried-{number}", ["n"], subjects=DS)])
+        gateway.write_rules(enforced)
+
+        def taken(number: int = number) -> bool:
+            assert chat(gateway, alice, "n").status in {200, 403}
+            by_rule = counted("gateway_authorizations_total"), counted("gateway_shadow_decisions_total")
+            return f"n-{number}" in by_rule[0] and f"tried-{number}" in by_rule[1]
+
+        wait_until(taken, TAKEN, "both policies being taken")
+        assert chat(gateway, alice, "m").status == 200
+        assert chat(gateway, alice, "x").status == 404
+    assert counted("gateway_authorizations_total").keys() - {""} == {"stays", "n-2"}
+    assert counted("gateway_shadow_decisions_total").keys() - {""} == {"tried", "tried-2"}
+    assert counted("gateway_authorizations_total")["stays"] == 3
+    assert counted("gateway_shadow_decisions_total")["tried"] == 3
