@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from gateway.config.folder import is_policy
 from gateway.generation import Source
 from gateway.policy.fitting import fitting
 from gateway.policy.lint import Finding, lint
@@ -28,13 +29,19 @@ def advice(source: Source) -> Iterator[str]:
     settings = source.settings
     yield from _unfitting(source, source.rules)
     yield from _unread(settings.policies.enforce)
-    if source.candidate is not None and settings.policies.shadow is not None and not source.candidate.mistakes:
-        yield from _unfitting(source, source.candidate.written.rules)
-        yield from _unread(settings.policies.shadow)
+    yield from of_candidate(source)
     yield from _unused(settings)
     yield from _not_kept(settings.policies.history)
     yield from _unlisted(source)
     yield from _open_files(source)
+
+
+def of_candidate(source: Source) -> Iterator[str]:
+    """What of it is about the shadow policy; blocks on its folder."""
+    shadow = source.settings.policies.shadow
+    if source.candidate is not None and shadow is not None and not source.candidate.mistakes:
+        yield from _unfitting(source, source.candidate.written.rules)
+        yield from _unread(shadow)
 
 
 def _unused(settings: Settings) -> Iterator[str]:
@@ -102,7 +109,7 @@ def _unread(policies: Path) -> Iterator[str]:
     if not policies.is_dir():
         return
     for entry in sorted(policies.iterdir()):
-        if entry.name.startswith(".") or (entry.suffix == ".yaml" and entry.is_file()):
+        if entry.name.startswith(".") or is_policy(entry):
             continue
         if entry.is_dir() and entry.name != "tests" and any(entry.glob("*.y*ml")):
             yield f"{entry}: policies in subfolders are not read"

@@ -41,7 +41,8 @@ from gateway.reloading import Reloading
 from gateway.remembering import remember
 from gateway.running import RunningServices
 from gateway.settings import Listen, Management, Settings
-from gateway.startup import buildable, endpoint, lone, needed, settle_memory, tell_of_shadow, warn_loudly
+from gateway.startup import buildable, endpoint, lone, needed, settle_memory, warn_loudly
+from gateway.trying import Trying
 from gateway.wires import WIRES
 
 log = logging.getLogger(__name__)
@@ -86,6 +87,7 @@ class Gateway:
             metrics=page.render, metrics_type=page.content_type, ready=self.ready, status=self.status
         )
         self._pages = Listening(application.make(RunningServices(lambda: self._now)), settings.limits.header)
+        self._trying = Trying(self._tallies)
         self._reloads = Reloading(
             path,
             root,
@@ -111,7 +113,9 @@ class Gateway:
                 self._spawn,
                 pages,
                 self._audit,
+                self._trying.shadow,
             )
+            self._trying.follow(source)
             self._now = generation.build(source, self._lasting, None)
             settings = source.settings
             self._advise(source)
@@ -169,7 +173,7 @@ class Gateway:
         state = {"ready": self.ready(), "draining": self._draining.is_set(), "reload": self._reloads.status()}
         held = self._audit.holds_calls
         audit = {"failing": self._audit.failing, "holds_calls": held, "lost": self._tallies.audit_lost}
-        return {"version": __version__, **state, "audit": audit, **self._now.status()}
+        return {"version": __version__, **state, "audit": audit, **self._now.status(), "shadow": self._trying.status()}
 
     def _serve(self, exchange: Exchange) -> Coroutine[Any, Any, None]:
         return self._now.pipeline.serve(exchange)
@@ -197,7 +201,7 @@ class Gateway:
             generation=lambda: self._now.number,
             policy=lambda: self._now.policy.digest,
             reload_successful=lambda: self._reloads.successful,
-            shadow=lambda: self._now.tried,
+            shadow=lambda: self._trying.digest,
             audit_failing=lambda: self._audit.failing,
         )
 
@@ -212,7 +216,7 @@ class Gateway:
         return self._now.identities.standings()
 
     def _cache_entries(self) -> dict[str, int]:
-        return self._now.cache_entries()
+        return {**self._now.cache_entries(), **self._trying.cache_entries()}
 
     def _lose(self, lines: int) -> None:
         self._tallies.audit_lost += lines
@@ -234,6 +238,7 @@ class Gateway:
         wanted[f"probes {now.number}"] = Prober(now.pools, self._lasting.fetch).run
         wanted["reloads"] = self._reloads.run
         wanted["watch"] = self._reloads.watch
+        wanted["shadow"], wanted["shadow watch"] = self._trying.run, self._trying.watch
         for name in [name for name in self._background if name not in wanted]:
             self._background.pop(name).cancel()
         for name, run in wanted.items():
@@ -248,6 +253,8 @@ class Gateway:
         before, self._now = self._now, after
         self._door.renew(context, other_authorities=before.source.authorities != source.authorities)
         before.identities.close(after.identities)
+        self._trying.follow(source)
+        self._tallies.keep({rule.id for rule in source.rules}, {key.id for key in source.listed.keys})
         self._start_background()
         self._advise(source)
         self._remember(source)
@@ -260,7 +267,6 @@ class Gateway:
         warn_loudly(source.settings)
         for line in advice(source):
             log.warning("config.advice %s", line)
-        tell_of_shadow(self._now.tried, source.candidate.mistakes if source.candidate else ())
 
     # -- the end
 
@@ -321,7 +327,7 @@ async def _kept_running(name: str, run: Callable[[], Awaitable[None]]) -> None:
 
 async def serve(path: Path, root: Path | None) -> None:
     """Read, build, run. Raises `Mistakes` for files that are no good, `CannotStart` for ports that are taken."""
-    source = generation.read(path, root)
+    source = generation.read_all(path, root)
     try:
         await Gateway(path, root, source).run(source)
     except BaseExceptionGroup as group:

@@ -104,7 +104,10 @@ class Fallback:
     def _turn(self, way: Way, busy: bool) -> Turn | None:
         try:
             grants = tuple([self._policy.authorize(self._principal, need, self.holding) for need in way.needs])
-            met = self._terms.held(way.resolved(), grants, self._exchange)
+            asked = way.resolved()
+            if asked.wrong is not None:
+                return None
+            met = self._terms.held(asked, grants, self._exchange)
         except Refusal:
             return None
         asked = met.resolved

@@ -30,14 +30,13 @@ from gateway.pipeline import Pipeline
 from gateway.policy.engine import Policy
 from gateway.policy.files import Written
 from gateway.policy.rules import Rule
-from gateway.policy.shadow import Shadow
 from gateway.policyfiles import Candidate
 from gateway.pools.backends import Pool, build_pools
 from gateway.pools.health import servable
 from gateway.providers import Around
 from gateway.resolve.models import Catalogue
 from gateway.resolve.resolver import HttpResolver
-from gateway.seams import Ledger, Pages, Wire
+from gateway.seams import Ledger, Pages, Tried, Wire
 from gateway.settings import ClientTls, Settings
 from gateway.startup import buildable
 
@@ -48,8 +47,8 @@ T = TypeVar("T")
 class Source:
     """What was read from the files. `files`: everything it depends on, to be watched, and what each held.
 
-    One that changed while it was read holds `UNKNOWN`. `secrets`: those of them that hold one. `candidate`: if there is
-    a shadow policy.
+    One that changed while it was read holds `UNKNOWN`. `secrets`: those of them that hold one. `candidate`: the shadow
+    policy, if there is one and it was read as well; none of the files is its.
     """
 
     settings: Settings
@@ -63,12 +62,6 @@ class Source:
     def rules(self) -> tuple[Rule, ...]:
         """Those that are enforced."""
         return self.policy.rules
-
-    @property
-    def aside(self) -> frozenset[Path]:
-        """Those of the files that nothing but the shadow policy is read from: they hold up no other."""
-        named = self.settings.policies
-        return frozenset(() if named.shadow in {None, named.enforce} else (named.shadow,))
 
     @property
     def authorities(self) -> Content | None:
@@ -97,7 +90,13 @@ def read(path: Path, root: Path | None, seen: Mapping[Path, Content] | None = No
     seen = look(path, root) if seen is None else seen
     loaded, policy, listed = _read(path, root)
     files = {file: content if content == seen[file] else UNKNOWN for file, content in contents(seen).items()}
-    return Source(loaded.settings, policy, listed, files, loaded.secrets, policyfiles.candidate(loaded.settings))
+    return Source(loaded.settings, policy, listed, files, loaded.secrets)
+
+
+def read_all(path: Path, root: Path | None) -> Source:
+    """As `read`, with the shadow policy."""
+    source = read(path, root)
+    return replace(source, candidate=policyfiles.candidate(source.settings))
 
 
 def _read(path: Path, root: Path | None) -> tuple[config.Loaded, Written, Listed]:
@@ -139,6 +138,7 @@ class Lasting:
     spawn: Callable[[Coroutine[Any, Any, None]], object]
     pages: Pages | None = None
     ledger: Ledger | None = None
+    shadow: Tried | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,30 +152,10 @@ class Generation:
     identities: Identities
     policy: Policy
     pipeline: Pipeline
-    shadow: Shadow | None = None
 
     def cache_entries(self) -> dict[str, int]:
         """How much is remembered of what callers showed and asked for."""
-        tried = {} if self.shadow is None else {"shadow_decisions": self.shadow.policy.entries}
-        return {**self.identities.cache_entries(), "decisions": self.policy.entries, **tried}
-
-    @property
-    def tried(self) -> str | None:
-        """The digest of the shadow policy: None where there is none, empty where it cannot be tried."""
-        if self.source.candidate is None:
-            return None
-        return "" if self.shadow is None else self.shadow.policy.digest
-
-    def _tried(self) -> dict[str, object] | None:
-        candidate = self.source.candidate
-        if candidate is None:
-            return None
-        return {
-            "ready": self.shadow is not None,
-            "digest": self.tried or None,
-            "rules": len(candidate.written.rules),
-            "mistakes": tuple(map(str, candidate.mistakes)),
-        }
+        return {**self.identities.cache_entries(), "decisions": self.policy.entries}
 
     def status(self) -> dict[str, object]:
         """What runs, for people; ages in seconds."""
@@ -183,7 +163,6 @@ class Generation:
             "generation": self.number,
             "policy": self.policy.digest,
             "rules": len(self.policy.rules),
-            "shadow": self._tried(),
             "issuers": {
                 keys.name: {"ready": keys.ready, "keys_age_seconds": keys.age()}
                 for keys in self.identities.key_sets.values()
@@ -241,7 +220,6 @@ def _build(source: Source, lasting: Lasting, previous: Generation | None) -> Gen
     asked = identities.build(settings, source.listed, around, previous.identities if previous else None)
     number = previous.number + 1 if previous else 1
     policy = Policy(source.rules, hide_models=settings.hide_models, digest=source.policy.digest)
-    shadow = _shadow(source.candidate, tallies)
     resolver = HttpResolver(pools, policy.may, settings.listen.max_body, lasting.ready, aliases=settings.aliases)
     pipeline = Pipeline(
         resolver=resolver,
@@ -255,16 +233,10 @@ def _build(source: Source, lasting: Lasting, previous: Generation | None) -> Gen
         timeouts=settings.limits.timeouts,
         pages=lasting.pages if logins(settings) else None,
         rulebook=policy.rulebook(number),
-        shadow=shadow,
+        shadow=None if settings.policies.shadow is None else lasting.shadow,
         ledger=lasting.ledger,
     )
-    return Generation(number, source, pools, resolver.catalogue, asked, policy, pipeline, shadow)
-
-
-def _shadow(candidate: Candidate | None, tallies: Tallies) -> Shadow | None:
-    if candidate is None or candidate.mistakes:
-        return None
-    return Shadow(Policy(candidate.written.rules, digest=candidate.written.digest), tallies)
+    return Generation(number, source, pools, resolver.catalogue, asked, policy, pipeline)
 
 
 def _client_context(settings: ClientTls | None) -> ssl.SSLContext:

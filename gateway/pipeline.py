@@ -133,6 +133,8 @@ class Pipeline:
                 return
             asked = drawn(asked, principal, holding, self._policy)
         grants, others = self._decide(call, principal, asked, holding, outcome), asked.others
+        if asked.wrong is not None:
+            raise asked.wrong
         if asked.needs[0].asked:
             exchange.reply.tell(beside(asked.needs[0], ()))
         if self._terms.plain(asked, grants):

@@ -7,12 +7,14 @@ Must not know: what a rule says, how it decides.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gateway import identities
 from gateway.config.mistakes import Mistake, Mistakes
+from gateway.config.watch import UNKNOWN, Content, contents
 from gateway.policy import files
+from gateway.policy.engine import Policy
 from gateway.policy.files import Written
 from gateway.policy.rules import Rule
 from gateway.settings import Settings
@@ -20,10 +22,15 @@ from gateway.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """The policy that is only tried, as it was read; with mistakes in it, it is not tried, and nothing else suffers."""
+    """The policy that is only tried, as it was read; with mistakes in it, it is not tried, and nothing else suffers.
+
+    `policy` None: it has mistakes. `held`: what its place held; `UNKNOWN` where that changed while it was read.
+    """
 
     written: Written = field(default_factory=Written)
     mistakes: tuple[Mistake, ...] = ()
+    policy: Policy | None = None
+    held: Content = UNKNOWN
 
 
 def enforced(settings: Settings) -> Written:
@@ -39,9 +46,17 @@ def candidate(settings: Settings) -> Candidate | None:
     path = settings.policies.shadow
     if path is None:
         return None
+    before = contents((path,))
+    found = _candidate(path, settings)
+    return replace(found, held=before[path]) if contents((path,)) == before else found
+
+
+def _candidate(path: Path, settings: Settings) -> Candidate:
     try:
         written = files.read(path)
-        return Candidate(written, _strangers(written.rules, settings))
+        if found := _strangers(written.rules, settings):
+            return Candidate(written, found)
+        return Candidate(written, policy=Policy(written.rules, digest=written.digest))
     except Mistakes as error:
         return Candidate(mistakes=error.mistakes)
     except Exception as error:  # noqa: BLE001  whatever it is, the policy in force does not wait for it

@@ -43,7 +43,7 @@ class Reloading:
         self._build = build
         self._take = take
         self._tallies = tallies
-        self._watcher = Watcher(source.files, source.aside)
+        self._watcher = Watcher(source.files)
         self._wanted = asyncio.Event()
         #: Whether the files say what runs; if not, what is wrong with them. Settings of theirs that wait for a restart.
         self.successful = True
@@ -88,31 +88,29 @@ class Reloading:
         # What is missing or wrong may be mended in any of these; those of the running generation still count.
         watched = {file: content for file, content in told.items() if file in before.source.files} | files
         mistakes: tuple[str, ...] = ()
-        aside = before.source.aside
         try:
             source = await asyncio.to_thread(generation.read, self._path, self._root, files)
-            files, aside = dict(source.files), source.aside
+            files = dict(source.files)
             source, pending = generation.changeable(before.source.settings, source)
             after = self._build(source)
         except Mistakes as error:
             mistakes = tuple(str(mistake) for mistake in error.mistakes)
         except (OSError, ValueError) as error:
             mistakes = (str(error),)
-        firm = {file: content for file, content in files.items() if file not in aside}
-        if await asyncio.to_thread(contents, firm) != firm:
+        if await asyncio.to_thread(contents, files) != files:
             log.info("config.changed_while_read")
             if watched.keys() - self._watcher.told.keys():
-                self._watcher.set_files(watched, aside)
+                self._watcher.set_files(watched)
             self._watcher.ask()  # also if they are again what they were: what was read was not that
         elif mistakes:
-            self._watcher.set_files(watched, aside)
+            self._watcher.set_files(watched)
             self._failed(mistakes)
         else:
             self._went(after, pending)
 
     def _went(self, after: Generation, pending: tuple[str, ...]) -> None:
         source = after.source
-        self._watcher.set_files(source.files, source.aside)
+        self._watcher.set_files(source.files)
         try:
             self._take(after)
         except (OSError, Unbuildable) as error:

@@ -37,7 +37,7 @@ from gateway.call import (
     Outcome,
     Principal,
 )
-from gateway.errors import Unidentified
+from gateway.errors import Refusal, Unidentified
 from gateway.exchange import Body, Exchange, Flow
 from gateway.pools.backends import Backend, Pool
 from gateway.pools.balance import Balancer as Balancer  # noqa: PLC0414  it belongs on this page
@@ -66,10 +66,7 @@ class Way(Protocol):
     def needs(self) -> tuple[ModelRef, ...]: ...
 
     def resolved(self) -> Resolved:
-        """The call as it goes to this model.
-
-        Raises `BadRequest`, `AmbiguousModel` or `TooLarge` where it cannot.
-        """
+        """The call as it goes to this model; `Resolved.unfit` where it cannot."""
         ...
 
 
@@ -123,10 +120,13 @@ class Resolved:
     `limit` bytes. `fields`: the top level of a body that is a JSON object and was read, else None; they may take ten
     times the memory of the body and count nowhere, so they go once the call was held against its terms. `interface`:
     whose words the body is written in. `others`: models that may serve the call where this one cannot; None for most.
-    `ordinary`: the members of the body are all among those that need no closer look where nobody set terms.
+    `ordinary`: the members of the body are all among those that need no closer look where nobody set terms. `wrong`:
+    why the call cannot be for this model, said to those only who may use it: it tells of the model's limits and names.
     """
 
-    __slots__ = ("fields", "interface", "limit", "needs", "ordinary", "others", "payload", "pool", "target", "usage")
+    __slots__ = (
+        "fields", "interface", "limit", "needs", "ordinary", "others", "payload", "pool", "target", "usage", "wrong"
+    )  # fmt: skip
 
     def __init__(  # noqa: PLR0913, PLR0917  a value with this many fields
         self,
@@ -140,17 +140,25 @@ class Resolved:
         interface: Interface = Interface.UNKNOWN,
         others: Choice | None = None,
         ordinary: bool = False,
+        wrong: Refusal | None = None,
     ) -> None:
         self.fields: Final = fields
         self.interface: Final = interface
         self.others: Final = others
         self.ordinary: Final = ordinary
+        self.wrong: Final = wrong
         self.needs: Final = needs
         self.pool: Final = pool
         self.target: Final = target
         self.payload: Final = payload
         self.limit: Final = limit
         self.usage: Final = usage
+
+    @classmethod
+    def unfit(cls, needs: tuple[ModelRef, ...], pool: Pool, wrong: Refusal) -> Resolved:
+        """A call that cannot be for its model; of it nothing could be sent."""
+        wrong.__traceback__ = wrong.__context__ = None  # they hold the frames that would hold them
+        return cls(needs, pool, b"", b"", 0, UsageKind.NONE, wrong=wrong)
 
     def to_send(self) -> Resolved:
         """The same, as far as it is sent: without `fields` and `others`."""
@@ -189,8 +197,9 @@ class Resolver(Protocol):
     def resolve(self, call: Call, body: Body) -> Coroutine[Any, Any, Resolved | Choice | OwnPage]:
         """What the request asks for, the choice there is for a name of several models, or a page of ours.
 
-        Raises, at once or when awaited, `BadRequest`, `AmbiguousModel`, `UnknownModel`, `NotFound`, `TooLarge`,
-        `UnsupportedMedia`.
+        What is wrong with it for the very model that it asks for is in what it gives. Raises, at once or when awaited,
+        for what is wrong whichever model there is, `BadRequest`, `AmbiguousModel`, `UnknownModel`, `NotFound`,
+        `TooLarge`, `UnsupportedMedia`.
         """
         ...
 

@@ -9,7 +9,7 @@ import gc
 import logging
 import os
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from gateway.settings import Ldap, Settings
@@ -82,14 +82,6 @@ def warn_loudly(settings: Settings) -> None:
                 "insecure.allowed directory=%s: it is asked without TLS; whoever is on the way can read passwords",
                 directory.name,
             )
-
-
-def tell_of_shadow(digest: str | None, mistakes: Iterable[object]) -> None:
-    """Say that a policy is tried, and which; or, just as loudly as of the one in force, why it is not."""
-    for mistake in mistakes:
-        log.error("shadow.refused %s", mistake)
-    if digest:
-        log.info("shadow.tried policy=%s", digest)
 
 
 def _plain(directory: Ldap) -> bool:

@@ -88,7 +88,7 @@ _EXCUSED = {
 }
 
 # The configuration is read by the assembly alone; everybody else is given values.
-CONFIG_READERS = {"generation.py", "reloading.py", "cli"}
+CONFIG_READERS = {"generation.py", "policyfiles.py", "reloading.py", "trying.py", "cli"}
 
 
 def name_of(file: Path) -> str:

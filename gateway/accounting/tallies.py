@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Set
 
 # Seconds. Inference runs from milliseconds (a small Triton model) to minutes (a long generation).
 DURATION_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
@@ -55,7 +56,7 @@ class CallSeries:
 
 
 class Tallies:
-    """Everything counted since the start; survives a reload.
+    """Everything counted since the start; survives a reload, but for what is counted by names that come and go with it.
 
     Labels are configured names and enums, never a caller's words.
     """
@@ -93,6 +94,16 @@ class Tallies:
         """An API key held, at this UNIX time."""
         self.keys_used[key_id] = at
 
+    def keep(self, rules: Set[str], keys: Set[str]) -> None:
+        """Forget the rules and API keys that there are no more: where policies are generated, ids never end."""
+        _keep_rules(self.authorizations, rules)
+        for key_id in self.keys_used.keys() - keys:
+            del self.keys_used[key_id]
+
+    def keep_tried(self, rules: Set[str]) -> None:
+        """Forget the rules that the shadow policy has no more."""
+        _keep_rules(self.shadow_decisions, rules)
+
     def series(self, pool: str, model: str, operation: str) -> CallSeries:
         """The series of one (pool, model, operation); empty strings where a call stopped before it was known."""
         key = (pool, model, operation)
@@ -100,3 +111,9 @@ class Tallies:
         if found is None:
             found = self.calls[key] = CallSeries()
         return found
+
+
+def _keep_rules(counts: dict[tuple[str, str], int], rules: Set[str]) -> None:
+    """Of counts by (result, rule), those of these rules, and of no rule."""
+    for key in [key for key in counts if key[1] and key[1] not in rules]:
+        del counts[key]

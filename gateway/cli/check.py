@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     logging.getLogger("gateway").addHandler(logging.NullHandler())  # the answer has it all, in words for whoever asked
     try:
         path = place_of(args)
-        source = generation.read(path, args.root)
+        source = generation.read_all(path, args.root)
         failures = asyncio.run(_tried(source, path, online=args.online))
     except Mistakes as error:
         count = len(error.mistakes)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from gateway.config.folder import policies_in
 from gateway.config.part import Finding, Part
 from gateway.identity.provider.oauth import signing_key
 from gateway.identity.signatures import signing
@@ -34,11 +35,11 @@ LARGEST_KEY: Final = 64 * 1024  # bytes; the largest RSA key has thirteen thousa
 
 
 def named(file: Part, root: Path) -> Iterator[Path]:
-    """Every file and folder that the result depends on, besides secrets."""
+    """Every file and folder that the result depends on, besides secrets and a policy that is only tried."""
     tls = file["listen"]["tls"]
     others = (part for way in (*CLIENT_KEYS, TOKEN_KEY, *LISTS) for part in file.at(*way))
     policies = file["policies"]
-    for part in (tls["certificate"], tls["key"], policies["enforce"], policies["shadow"], *_authorities(file), *others):
+    for part in (tls["certificate"], tls["key"], policies["enforce"], *_authorities(file), *others):
         if part.text:
             yield root / part.text
 
@@ -125,7 +126,7 @@ def _key(part: Part, root: Path, read: Callable[[Path], object]) -> Iterator[Fin
 def _policies(part: Part, root: Path) -> Iterator[Finding]:
     path = root / part.text
     try:
-        if not part.text or path.is_file() or (path.is_dir() and any(path.glob("*.yaml"))):
+        if not part.text or path.is_file() or (path.is_dir() and policies_in(path)):
             return
         exists = path.exists()
     except OSError as error:

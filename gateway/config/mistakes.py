@@ -24,13 +24,19 @@ class Mistake:
     message: str
 
     def __post_init__(self) -> None:
-        """Make the message one line that a terminal and a log can bear: it may quote the file."""
+        """Make it one line that a terminal and a log can bear: it may quote the file, whose name may be anything."""
+        if not self.file.isprintable():
+            object.__setattr__(self, "file", _printable(self.file))
         if len(self.message) > LONGEST or not self.message.isprintable():
-            safe = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in self.message[:LONGEST])
+            safe = _printable(self.message[:LONGEST])
             object.__setattr__(self, "message", safe[:LONGEST] + ("…" if len(self.message) > LONGEST else ""))
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}: {self.message}"
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 class Mistakes(Exception):  # noqa: N818  it holds mistakes and is named after them

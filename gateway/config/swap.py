@@ -5,14 +5,34 @@ Knows: renames, modes and owners. Must not know: what is in the files.
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
+from typing import Final
 
+from gateway.config.folder import policies_in
 from gateway.config.replace import adopt, settle
+
+# renameat2(2): paths are relative to the working directory, and both names change hands.
+_HERE: Final = -100
+_EXCHANGE: Final = 2
+#: What it says where the kernel, the file system or the C library cannot do that.
+_CANNOT: Final = frozenset({errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.ENOTSUP})
+
+
+def free(wanted: Path) -> Path:
+    """`wanted`, or where something has that name, the same with the first number behind it that is free.
+
+    What lies there may be somebody's work, whatever its name says: nothing is put in its place.
+    """
+    names = (wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}") for number in count(1))
+    return next(name for name in names if not os.path.lexists(name))
 
 
 def swap(
@@ -21,8 +41,8 @@ def swap(
     """Make `texts` (names and contents) what stands in `folder`, in place of each entry that is `replaced`.
 
     There is no moment at which some of the new files stand there with some of the old: the new ones are written beside,
-    then the folder is renamed to `aside` (what lies there is dropped) and the new one to its name. All other entries
-    move along, but those that cannot and are named; `beside`, a folder, is copied to where the entry of its name was.
+    then the folders change names, and the old one is called `aside`, a name that is free. All other entries move along,
+    but those that cannot and are named; `beside`, a folder, is copied to where the entry of its name was.
     Raises `OSError`, and then nothing has changed.
     """
     before = folder.stat()
@@ -31,10 +51,10 @@ def swap(
         _fill(made, texts, folder, before)
         if beside is not None:
             shutil.copytree(beside, made / beside.name)
-        _exchange(folder, made, aside)
-    finally:
-        with suppress(OSError):
-            shutil.rmtree(made)
+    except BaseException:
+        _drop(made)
+        raise
+    _exchange(folder, made, aside)
     left = []
     for entry in sorted(aside.iterdir()):
         if not replaced(entry) and not (folder / entry.name).exists():
@@ -49,7 +69,7 @@ def swap(
 
 def _fill(made: Path, texts: Iterable[tuple[str, bytes]], folder: Path, before: os.stat_result) -> None:
     """The new files, as readable as the old ones of their names, or else as any old file."""
-    others = [entry.stat() for entry in sorted(folder.glob("[!.]*.yaml")) if entry.is_file()]
+    others = [entry.stat() for entry in policies_in(folder) if entry.is_file()]
     for name, text in texts:
         old = folder / name
         with (made / name).open("xb") as file:
@@ -67,17 +87,50 @@ def _fill(made: Path, texts: Iterable[tuple[str, bytes]], folder: Path, before: 
 
 
 def _exchange(folder: Path, made: Path, aside: Path) -> None:
-    """Two renames; between them there is no folder, which whoever watches it takes for no change that has rested."""
-    dropped = Path(tempfile.mkdtemp(prefix=f".{aside.name}.", dir=folder.parent))
+    """`folder` becomes `aside`, `made` becomes `folder`. Raises `OSError`, and then nothing has changed.
+
+    Where the system cannot exchange two names, there is no folder for a moment, which whoever watches it takes for no
+    change that has rested; killed in it, `aside` is what there is, and renaming it puts everything back.
+    """
     try:
-        if aside.exists():
-            aside.rename(dropped / aside.name)
-        folder.rename(aside)
+        exchanged = _exchanged(folder, made)
+        if not exchanged:
+            _renamed(folder, made, aside)
+    except BaseException:
+        _drop(made)
+        raise
+    if exchanged:
         try:
-            made.rename(folder)
+            made.rename(aside)
         except BaseException:
-            aside.rename(folder)
+            if _exchanged(folder, made):  # else it is the old one that is called so
+                _drop(made)
             raise
-    finally:
-        with suppress(OSError):
-            shutil.rmtree(dropped)
+
+
+def _renamed(folder: Path, made: Path, aside: Path) -> None:
+    folder.rename(aside)
+    try:
+        made.rename(folder)
+    except BaseException:
+        aside.rename(folder)
+        raise
+
+
+def _drop(made: Path) -> None:
+    """What was written here, and copied; nothing that anybody else has put anywhere."""
+    with suppress(OSError):
+        shutil.rmtree(made)
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Whether the system gave each the other's name, both at once. Raises `OSError`."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None:
+        return False
+    if rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _CANNOT:
+        return False
+    raise OSError(number, os.strerror(number), str(one))

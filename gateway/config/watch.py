@@ -2,7 +2,7 @@
 
 Modification times, sizes and directory events all miss some way to replace a file (a swapped symbolic link to its
 folder, a bind mount of a single file), so the content is read again and again; configuration is small.
-Knows: files, folders of `*.yaml`. Must not know: what is in them, what a change is good for.
+Knows: files, folders of policies. Must not know: what is in them, what a change is good for.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import asyncio
 import hashlib
 import os
 import stat
-from collections.abc import AsyncIterator, Iterable, Mapping, Set
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from gateway.config.folder import policies_in
 
 LARGEST: Final = 16 * 1024 * 1024  # bytes read of one file; none that is of use is larger
 
@@ -36,7 +38,7 @@ class Pace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a file, or a folder's `*.yaml`, held: equal for equal content. `stored`: digest and place of each file."""
+    """What a file, or a folder's policies, held: equal for equal content. `stored`: digest and place of each file."""
 
     digest: bytes
     stored: Mapping[str, tuple[bytes, tuple[int, int]]] = field(default_factory=dict, compare=False, repr=False)
@@ -54,7 +56,7 @@ UNKNOWN: Final = Content(b"")
 
 
 def contents(paths: Iterable[Path]) -> dict[Path, Content]:
-    """What each of them holds: a file its bytes, a folder its `*.yaml`, flat, by name. Blocks; never raises."""
+    """What each of them holds: a file its bytes, a folder what is read of it, by name. Blocks; never raises."""
     return {path: _one(path) for path in paths}
 
 
@@ -63,10 +65,7 @@ def _one(path: Path) -> Content:
     try:
         if not path.is_dir():
             return Content(_content(path, stored), stored)
-        inner = [
-            (entry.name.encode(errors="surrogateescape"), _content(entry, stored))
-            for entry in sorted(path.glob("*.yaml"))
-        ]
+        inner = [(entry.name.encode(errors="surrogateescape"), _content(entry, stored)) for entry in policies_in(path)]
     except (OSError, ValueError) as error:
         return Content(_mark(b"folder", type(error).__name__.encode()))
     return Content(_mark(b"folder", *(part for pair in inner for part in pair)), stored)
@@ -130,25 +129,21 @@ class Settling:
 class Watcher:
     """Tells that something among the files changed and is complete."""
 
-    def __init__(self, files: Mapping[Path, Content], aside: Set[Path] = frozenset(), pace: Pace | None = None) -> None:
-        """`files`: those to watch, with what they held when they were read; anything else is a change.
-
-        `aside`: see `set_files`.
-        """
+    def __init__(self, files: Mapping[Path, Content], pace: Pace | None = None) -> None:
+        """`files`: those to watch, with what they held when they were read; anything else is a change."""
         self._pace = pace or Pace()
-        self.set_files(files, aside)
+        self._settling = Settling(files, self._pace)
         self._asked = False
         self._soon = asyncio.Event()
 
     @property
     def told(self) -> Mapping[Path, Content]:
         """What the files held when they were told last; those that nothing was told of, as they were given."""
-        return {**self._settling.told, **self._beside.told}
+        return self._settling.told
 
-    def set_files(self, files: Mapping[Path, Content], aside: Set[Path] = frozenset()) -> None:
-        """Watch these from now on, as at the beginning. Those `aside` may change all the time and hold up no other."""
-        self._settling = Settling({file: held for file, held in files.items() if file not in aside}, self._pace)
-        self._beside = Settling({file: held for file, held in files.items() if file in aside}, self._pace)
+    def set_files(self, files: Mapping[Path, Content]) -> None:
+        """Watch these from now on, as at the beginning."""
+        self._settling = Settling(files, self._pace)
 
     def ask(self) -> None:
         """Look now, and tell even if nothing changed: at once if two looks agree, with a change once it is complete."""
@@ -163,13 +158,10 @@ class Watcher:
                 async with asyncio.timeout(self._pace.interval):
                     await self._soon.wait()
             self._soon.clear()
-            settling, beside, asked, began = self._settling, self._beside, self._asked, clock()
+            settling, asked, began = self._settling, self._asked, clock()
             now = await asyncio.to_thread(contents, tuple(self.told))
             if settling is not self._settling:
                 continue
-            ended = clock()
-            ready = settling.see({file: now[file] for file in settling.told}, began, ended, asked=asked)
-            if ready:
+            if settling.see(now, began, clock(), asked=asked):
                 self._asked &= not asked  # whoever asked meanwhile means what is there now
-            if beside.see({file: now[file] for file in beside.told}, began, ended) or ready:
                 yield None

@@ -1,6 +1,6 @@
 """Read policy files into rules, or say everything that is wrong with them, each at its place.
 
-Knows: the form of a policy file, which files of a folder are policies.
+Knows: the form of a policy file.
 Must not know: how rules decide, what else is configured, when files change.
 """
 
@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, Literal
 
 from gateway.call import Operation
 from gateway.config import typed, yamlfile
+from gateway.config.folder import policies_in
 from gateway.config.mistakes import Mistake, Mistakes
 from gateway.config.values import Bytes
 from gateway.policy.checks import EMPTY, wrong_with
@@ -129,6 +130,7 @@ def read(path: Path) -> Written:
     taken: dict[str, str] = {}
     for file in _files(path):
         try:
+            _nameable(file)
             text = yamlfile.read_bytes(file)
             rules += _rules(yamlfile.read(text, str(file)), taken)
             texts.append((file.name, text))
@@ -156,7 +158,7 @@ def _files(path: Path) -> list[Path]:
     try:
         if not path.is_dir():
             return [path]
-        files = sorted(entry for entry in path.iterdir() if is_policy(entry))
+        files = policies_in(path)
     except OSError as error:
         raise _unreadable(path, error) from None
     if not files:
@@ -166,9 +168,12 @@ def _files(path: Path) -> list[Path]:
     return files
 
 
-def is_policy(entry: Path) -> bool:
-    """Whether an entry of a folder of policies is one of them."""
-    return entry.suffix == ".yaml" and not entry.name.startswith(".") and not entry.is_dir()
+def _nameable(file: Path) -> None:
+    """Raises `Mistakes` for a name that no text can hold: digests, decisions and logs name the file."""
+    try:
+        file.name.encode()
+    except UnicodeEncodeError:
+        raise _mistake(file, "the name of this file is not UTF-8; rename it") from None
 
 
 def _unreadable(path: Path, error: OSError) -> Mistakes:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.call import ModelRef, Operation, Principal
-from gateway.errors import TooLarge
+from gateway.errors import Refusal, TooLarge
 from gateway.exchange import Body
-from gateway.resolve import jsonbody, paths
+from gateway.resolve import jsonbody
 from gateway.resolve.models import Served
 from gateway.resolve.plans import Plan, Split
 from gateway.resolve.rules import Default
@@ -19,8 +19,8 @@ from gateway.resolve.sources import (
     limit,
     needs_of,
     operation_of,
-    refuse_other_cases,
-    refuse_others,
+    refuse_for_all,
+    require_one_name,
     served_by,
 )
 from gateway.seams import Choice, Resolved
@@ -44,25 +44,32 @@ async def from_json(ask: Ask, body: Body) -> Resolved | Choice:
     if content is None or len(content) > ask.most:
         content = await body.whole(ask.most)
     peeked = jsonbody.peek(content)
+    ordinary = ORDINARY.issuperset(peeked.fields)
+    if not ordinary:
+        refuse_for_all(peeked.fields)
     plan = ask.plans.get((peeked.model, peeked.stream))
     if plan is None:
         plan = ask.plans[(peeked.model, peeked.stream)] = _plan(ask, peeked)
-    ordinary = ORDINARY.issuperset(peeked.fields)
-    if not ordinary:
-        refuse_other_cases(peeked.fields)
     if isinstance(plan, Split):
-        refuse_others(peeked.fields, plan.name)
         return Choice(_Shared(plan, _Read(ask, content, peeked)).ranked)  # drawn at once
     return _resolved(ask, content, peeked, plan, ordinary)
 
 
-def _resolved(ask: Ask, content: bytes, peeked: jsonbody.Peeked, plan: Plan, ordinary: bool) -> Resolved:
+def _resolved(
+    ask: Ask, content: bytes, peeked: jsonbody.Peeked, plan: Plan, ordinary: bool, shared: str | None = None
+) -> Resolved:
+    """`shared`: the name that was asked for, where it is no model's own."""
     sent = plan.sent
-    if not ordinary:
-        refuse_others(peeked.fields, sent)
-    payload = content if peeked.model == sent else jsonbody.rewrite(content, sent)
-    if len(payload) > plan.limit:
-        raise TooLarge
+    try:
+        if not ordinary or ask.query is not None:
+            require_one_name(ask, peeked.fields, sent)
+            if shared is not None:
+                require_one_name(ask, peeked.fields, shared)
+        payload = content if peeked.model == sent else jsonbody.rewrite(content, sent)
+        if len(payload) > plan.limit:
+            raise TooLarge
+    except Refusal as wrong:
+        return Resolved.unfit(plan.needs, plan.pool, wrong)
     # They wait as long as the call lasts, and what was read of a body may be ten times as large as it.
     others = Choice(_StandIns(plan, _Read(ask, content)).ranked) if plan.others else None
     return Resolved(
@@ -98,19 +105,18 @@ class _Read:
 class _Way:
     """Implements `seams.Way`: a request that was read, as a call for one model."""
 
-    __slots__ = ("_plan", "_read", "needs")
+    __slots__ = ("_plan", "_read", "_shared", "needs")
 
-    def __init__(self, plan: Plan, read: _Read) -> None:
+    def __init__(self, plan: Plan, read: _Read, shared: str | None = None) -> None:
         self._plan = plan
         self._read = read
+        self._shared = shared
         self.needs: Final = plan.needs
 
     def resolved(self) -> Resolved:
-        """The call. Raises `AmbiguousModel` where the request names another model as well, `TooLarge`."""
-        read, plan = self._read, self._plan
-        if read.ask.query is not None:
-            paths.agree(read.ask.query, frozenset({plan.sent}))
-        return _resolved(read.ask, read.content, read.peeked, plan, False)
+        """The call; unfit where the request names another model as well, or is too large."""
+        read = self._read
+        return _resolved(read.ask, read.content, read.peeked, self._plan, False, self._shared)
 
 
 class _StandIns:
@@ -138,7 +144,7 @@ class _Shared:
 
     def ranked(self, principal: Principal) -> list[_Way]:
         """As this caller takes them."""
-        return [_Way(plan, self._read) for plan in self._split.ranked(principal)]
+        return [_Way(plan, self._read, self._split.name) for plan in self._split.ranked(principal)]
 
 
 def _plan(ask: Ask, peeked: jsonbody.Peeked) -> Plan | Split:
@@ -146,16 +152,12 @@ def _plan(ask: Ask, peeked: jsonbody.Peeked) -> Plan | Split:
     name, open_to_all = peeked.model, ask.row.default is Default.GRANT
     shared = ask.face.shared[ask.row.set].get(name) if name is not None and open_to_all else None
     if shared is not None:
-        if ask.query is not None:
-            paths.agree(ask.query, frozenset({shared.name}))
         plans = [
             (_instead(ask, model, operation, shared.name, _others(ask, model, operation, shared.name)), weight)
             for model, weight in shared.models
         ]
         return Split(shared.name, tuple(plans))
-    served = served_by(ask, name, peeked.fields)
-    if ask.query is not None:
-        paths.agree(ask.query, frozenset({served.sent}))
+    served = served_by(ask, name)
     others = _others(ask, served, operation, served.name) if open_to_all else ()
     needs = needs_of(ask.row, served, operation)
     return Plan(served.sent, needs, served.pool, limit(served.pool, ask.largest), others)

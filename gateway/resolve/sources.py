@@ -8,11 +8,11 @@ Must not know: how a row was found, who asks, what the gateway answers itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gateway.call import Call, ModelRef, Operation
-from gateway.errors import AmbiguousModel, BadRequest, NotFound, TooLarge, UnknownModel
+from gateway.errors import AmbiguousModel, BadRequest, NotFound, Refusal, TooLarge, UnknownModel
 from gateway.exchange import Body
 from gateway.pools.backends import Pool
 from gateway.resolve import formbody, jsonbody, paths
@@ -108,12 +108,21 @@ async def from_form(ask: Ask, body: Body) -> Resolved:
     if asked == "":
         raise BadRequest(f"'{name}' names no model.", param=name)
     streamed = _streamed(form.values) and ask.row.starred
-    served = served_by(ask, asked, form.values)
-    _require_one_name(ask, form.values, served.sent)
-    payload = content
-    if asked != served.sent and not (voiced and asked is None):  # a voice cannot be made up; its server has one model
-        payload = form.rewritten(name, served.sent + dot + rest)
-    return _with_body(ask, served, Operation.STREAM if streamed else operation_of(ask.row), payload)
+    refuse_for_all(form.values)
+    served, payload = served_by(ask, asked), content
+    needs, most = (
+        needs_of(ask.row, served, Operation.STREAM if streamed else operation_of(ask.row)),
+        limit(served.pool, ask.largest),
+    )
+    try:
+        require_one_name(ask, form.values, served.sent)
+        if asked != served.sent and not (voiced and asked is None):  # a voice cannot be made up; its server has one
+            payload = form.rewritten(name, served.sent + dot + rest)
+        if len(payload) > most:
+            raise TooLarge
+    except Refusal as wrong:
+        return Resolved.unfit(needs, served.pool, wrong)
+    return Resolved(needs, served.pool, ask.target, payload, most, ask.usage, None, ask.row.interface)
 
 
 def _streamed(values: Mapping[str, str]) -> bool:
@@ -131,14 +140,13 @@ async def from_path(ask: Ask, body: Body) -> Resolved:
     name, version = match.group(row.group), match.group(row.version) if row.version else None
     if MODEL_NAME.fullmatch(name) is None:
         raise UnknownModel(param="model")
-    try:
-        served = _one_of(ask, _named(ask, name))
-    except (NotFound, UnknownModel):
-        _require_one_name(ask, {}, name)
-        raise
-    _require_one_name(ask, {}, served.sent)
-    path = ask.path if name == served.sent else _renamed(ask, match, served)
+    served = _named(ask, name)
     needs = needs_of(ask.row, served, operation_of(row), version)
+    try:
+        require_one_name(ask, {}, served.sent)
+        path = ask.path if name == served.sent else _renamed(ask, match, served)
+    except Refusal as wrong:
+        return Resolved.unfit(needs, served.pool, wrong)
     return _unread(ask, served.pool, needs, path, body)
 
 
@@ -154,8 +162,11 @@ async def from_pool(ask: Ask, body: Body) -> Resolved:
     operation, explicit = operation_of(ask.row), _explicit(ask.row)
     models = pool.settings.models
     sent = frozenset(model.backend_name or model.name for model in models)
-    paths.agree(ask.query, sent if len(sent) == 1 else frozenset())
     needs = tuple(ModelRef(model.name, operation, explicit=explicit) for model in models)
+    try:
+        paths.agree(ask.query, sent if len(sent) == 1 else frozenset())
+    except Refusal as wrong:
+        return Resolved.unfit(needs, pool, wrong)
     return _unread(ask, pool, needs, ask.path, body)
 
 
@@ -170,33 +181,28 @@ def _renamed(ask: Ask, match: re.Match[str], served: Served) -> str:
     return path
 
 
-def served_by(ask: Ask, name: str | None, given: Mapping[str, object]) -> Served:
-    """The model that is asked for. Raises for one that is unknown what would be raised for one that is known, first.
-
-    Else a caller could find out which models are kept from it (`hide_models`).
-    """
+def served_by(ask: Ask, name: str | None) -> Served:
+    """The model that a body asks for. Raises the same for one that is unknown and one that this path is closed for."""
     if name is None:
         return ask.face.default(ask.pools)
     find = ask.face.in_role if ask.path == _EMBEDDINGS else ask.face.named
-    try:
-        return _one_of(ask, find(ask.row.set, name))
-    except (NotFound, UnknownModel):
-        _require_one_name(ask, given, name)
-        raise
+    return _one_of(ask, find(ask.row.set, name))
 
 
-def _require_one_name(ask: Ask, given: Mapping[str, object], name: str) -> None:
-    """Nothing else that is said names another model than this, or something that is kept for somebody."""
+def require_one_name(ask: Ask, given: Mapping[str, object], sent: str) -> None:
+    """Refuse what names a model besides the one that is sent, unless it is the same. Raises `AmbiguousModel`."""
     if ask.query is not None:
-        paths.agree(ask.query, frozenset({name}))
-    refuse_other_cases(given)
-    refuse_others(given, name)
+        paths.agree(ask.query, frozenset({sent}))
+    if not WATCHED.isdisjoint(given):
+        for name in paths.NAMING:
+            if given.get(name) is not None and given[name] != sent:
+                raise AmbiguousModel(f"'{name}' names another model than 'model'; leave it out.", param=name)
 
 
 def _named(ask: Ask, name: str) -> Served:
-    """On a route that is closed to most, an unknown name answers as the closed route does."""
+    """The model that a path asks for; on a route closed to most, an unknown name answers as that route does."""
     try:
-        return ask.face.named(_protocol(ask, name), name)
+        return _one_of(ask, ask.face.named(_protocol(ask, name), name))
     except UnknownModel:
         if _explicit(ask.row):
             raise NotFound(detail="no such model") from None
@@ -204,9 +210,9 @@ def _named(ask: Ask, name: str) -> Served:
 
 
 def _one_of(ask: Ask, served: Served) -> Served:
-    """A closed path is open only on the pools that open it."""
+    """A closed path is open only on the pools that open it. Raises what is raised for a name that means nothing."""
     if served.pool not in ask.pools:
-        raise NotFound(detail=f"pool {served.pool.name} does not open this path")
+        raise UnknownModel(param="model", detail=f"pool {served.pool.name} does not open this path")
     return served
 
 
@@ -234,33 +240,16 @@ def needs_of(row: Row, served: Served, operation: Operation, version: str | None
     return (ModelRef(served.name, operation, version, explicit),)
 
 
-def refuse_other_cases(given: Iterable[str]) -> None:
-    """Refuse a member that is one of `DECIDING` but for the case of its letters."""
+def refuse_for_all(given: Mapping[str, object]) -> None:
+    """Refuse, whatever the model: a member of `DECIDING` in other letters, an id of what is kept for somebody."""
     for name in given:
         if not (name.islower() and name.isascii()) and (plain := name.casefold()) in DECIDING:
             raise BadRequest(f"Write '{plain}' in lower case.", param=plain)
-
-
-def refuse_others(given: Mapping[str, object], sent: str) -> None:
-    """Refuse what names a model besides `model`, unless it is the same, and ids of what is kept for somebody."""
-    if WATCHED.isdisjoint(given):
-        return
     for name in _KEPT:
         if given.get(name) is not None:
             raise NotFound(
                 f"'{name}' is not available here: send the whole conversation with each request.", param=name
             )
-    for name in paths.NAMING:
-        if given.get(name) is not None and given[name] != sent:
-            raise AmbiguousModel(f"'{name}' names another model than 'model'; leave it out.", param=name)
-
-
-def _with_body(ask: Ask, served: Served, operation: Operation, payload: bytes) -> Resolved:
-    most = limit(served.pool, ask.largest)
-    if len(payload) > most:
-        raise TooLarge
-    needs = needs_of(ask.row, served, operation)
-    return Resolved(needs, served.pool, ask.target, payload, most, ask.usage, None, ask.row.interface)
 
 
 def _unread(ask: Ask, pool: Pool, needs: tuple[ModelRef, ...], path: str, body: Body) -> Resolved:

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from gateway.__main__ import main
+from gateway.config import swap as swapping
 from gateway.devcerts import Paths
 from gateway.policy import files
 from tests.parts.gateway import allow, oidc, pool
@@ -82,14 +83,39 @@ def test_a_folder_takes_the_place_of_the_other_and_what_was_is_kept(
     assert site.names() == ["candidate", "gateway.yaml", "policies", kept.name]
 
 
-def test_there_and_back_again_keeps_one_folder_for_each_text(site: Site) -> None:
-    for number in range(4):
+def test_nothing_that_was_ever_kept_is_lost_to_another_promotion(site: Site) -> None:
+    """Not by a name that is taken: what lies there may have been worked on."""
+    assert site.promote() == 0
+    (kept,) = site.kept()
+    site.configure(shadow=kept.name)
+    assert site.promote() == 0
+    assert site.in_force() == OLD
+    again = {**OLD, "b.yaml": text(allow("worked-on", ["m"]))}
+    site.write(kept, {**again, "NOTES.md": "mine"})
+    (kept / ".git").mkdir()
+    (kept / ".git" / "HEAD").write_text("history")
+    assert site.promote() == 0
+    assert site.in_force() == again
+    assert {entry.name: entry.read_text() for entry in kept.iterdir() if entry.is_file()} == {
+        **again,
+        "NOTES.md": "mine",
+    }
+    assert (kept / ".git" / "HEAD").read_text() == "history"
+    (other,) = site.folder.glob(f"{kept.name}-2")
+    assert {entry.name: entry.read_text() for entry in other.iterdir()} == OLD
+
+
+@pytest.mark.parametrize("enforce", ["policies", "policies/a.yaml"])
+def test_each_policy_that_was_in_force_is_kept_also_broken_ones(site: Site, enforce: str) -> None:
+    broken = ["rules: [", "rules: {", "rules: 3"]
+    site.configure(enforce, "candidate/c.yaml")
+    for number, words in enumerate(broken):
+        (site.live / "a.yaml").write_text(words)
+        site.write(site.candidate, {"c.yaml": text(allow(f"good-{number}", ["m"]))})
         assert site.promote() == 0
-        assert site.in_force() == (OLD if number % 2 else NEW)
-        for old in site.candidate.iterdir():
-            old.unlink()
-        site.write(site.candidate, NEW if number % 2 else OLD)
-    assert len(site.kept()) == 2
+    kept = [*site.kept(), *site.live.glob("*.before-*")]
+    assert len(kept) == len(broken)
+    assert {(one / "a.yaml" if one.is_dir() else one).read_text() for one in kept} == {*broken}
 
 
 def test_a_dry_run_says_what_would_change_and_changes_nothing(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
@@ -201,24 +227,41 @@ def test_a_volume_of_kubernetes_is_refused_with_what_to_do(site: Site, capsys: p
     assert site.in_force() == OLD
 
 
-def test_a_rename_that_fails_in_the_middle_leaves_what_was(
-    site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rename = Path.rename
+@pytest.fixture(params=[True, False], ids=["exchange", "two renames"])
+def exchanging(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether the system can exchange two names; not all file systems can."""
+    if not request.param:
+        monkeypatch.setattr(swapping, "_exchanged", lambda _one, _other: False)
+    return bool(request.param)
 
-    def failing(self: Path, target: Path) -> Path:
-        if target == site.live and self.name.startswith(".policies."):
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_a_rename_that_fails_in_the_middle_leaves_what_was(
+    site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], exchanging: bool, failing: int
+) -> None:
+    if exchanging and failing == 2:
+        return  # there is one only
+    rename, renames = Path.rename, 0
+
+    def failed(self: Path, target: Path) -> Path:
+        nonlocal renames
+        renames += 1
+        if renames == failing:
             raise OSError(30, "Read-only file system", str(target))
         return rename(self, target)
 
-    monkeypatch.setattr(Path, "rename", failing)
+    monkeypatch.setattr(Path, "rename", failed)
     before = site.names()
     assert site.promote() == 1
     assert "mounted read-only; put the new policies where it comes from" in capsys.readouterr().err
     assert (site.in_force(), site.names()) == (OLD, before)
 
 
-def test_there_is_never_a_moment_with_half_a_policy(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_is_never_a_moment_with_half_a_policy(
+    site: Site, monkeypatch: pytest.MonkeyPatch, exchanging: bool
+) -> None:
+    """Nor, where names can be exchanged, with none: killed at any time, a gateway starts with the old or the new."""
+    (site.live / "README.md").touch()
     seen: list[Sequence[str]] = []
     rename = Path.rename
 
@@ -231,4 +274,5 @@ def test_there_is_never_a_moment_with_half_a_policy(site: Site, monkeypatch: pyt
     monkeypatch.setattr(Path, "rename", watched)
     assert site.promote() == 0
     assert seen
-    assert all(found in ([], sorted(OLD.values()), sorted(NEW.values())) for found in seen)
+    whole = [sorted(OLD.values()), sorted(NEW.values())]
+    assert all(found in (whole if exchanging else [[], *whole]) for found in seen)

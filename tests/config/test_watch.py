@@ -361,6 +361,20 @@ def test_a_digest_tells_names_order_and_absence_apart(tmp_path: Path) -> None:
     assert digest(folder) == seen[-1]
 
 
+def test_what_is_not_read_of_a_folder_is_no_change(tmp_path: Path) -> None:
+    """Else an editor's swap file or a working copy would hold up the rules, or load them again and again."""
+    (tmp_path / "a.yaml").write_text("x")
+    before = digest(tmp_path)
+    for name in (".a.yaml", ".a.yaml.swp", "a.yaml~", "README.md", "b.yml", "#a.yaml#"):
+        (tmp_path / name).write_text(name)
+    for name in (".git", "tests", "folder.yaml"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "c.yaml").write_text(name)
+    assert digest(tmp_path) == before
+    (tmp_path / "b.yaml").write_text("")
+    assert digest(tmp_path) != before
+
+
 def test_a_pipe_among_the_files_holds_nothing_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.yaml")
     began = time.monotonic()

@@ -125,7 +125,7 @@ async def test_no_bad_policy_file_changes_anything_and_each_is_told_with_its_pla
     gateway: Gateway, alice: Mint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B095, B097, B099: one after the other, with good calls after each."""
-    monkeypatch.setattr(reloading, "Watcher", lambda seen, aside: Watcher(seen, aside, QUICK))
+    monkeypatch.setattr(reloading, "Watcher", lambda seen: Watcher(seen, QUICK))
     rules = gateway.policies / "rules.yaml"
     good = GOOD.encode()
     put(rules, good)
@@ -214,6 +214,21 @@ def test_two_policies_that_take_turns_every_moment_are_never_mixed(gateway: Gate
     # Each call is decided for itself, so one policy may follow the other between them: once, not to and fro.
     assert not {(200, "n", 403), (403, "m", 200)} & set(load.outcomes)
     assert {one[1] for one in load.outcomes if isinstance(one, tuple)} == {"m", "n"}
+
+
+def test_files_that_are_no_policies_hold_up_no_rule_however_often_they_change(gateway: Gateway, alice: Mint) -> None:
+    started(gateway)
+    token = alice.token()
+    (gateway.policies / "tests.yaml").mkdir()
+    gateway.write_rules([allow("n-now", ["n"], subjects={"groups": ["ds"]})])
+
+    def taken() -> bool:
+        for name in (".sync.yaml", ".rules.yaml.swp", "NOTES.md", "tests.yaml/cases.yaml"):
+            (gateway.policies / name).write_text(f"# {time.monotonic_ns()}\n")
+        return status(gateway, token, "n") == 200
+
+    wait_until(taken, TAKEN, "the policy being taken")
+    assert (status(gateway, token, "m"), reloads(gateway, "success")) == (403, 1)
 
 
 def test_a_policy_that_is_written_in_small_steps_lets_nobody_in_meanwhile(gateway: Gateway, alice: Mint) -> None:

@@ -133,7 +133,7 @@ async def test_no_decision_of_a_flood_mixes_two_policies_that_take_turns_every_f
     pieces = scripts.events(STREAMED)
     stub.say(lambda request: scripts.sse(pieces, every=EVERY) if b"stream" in request.body else scripts.sized())
     token = alice.token()
-    monkeypatch.setattr(reloading, "Watcher", lambda seen, aside: Watcher(seen, aside, HASTY))
+    monkeypatch.setattr(reloading, "Watcher", lambda seen: Watcher(seen, HASTY))
     async with here(generation.read(gateway.config_file, None), gateway.config_file) as running:
         await serving(running)
         digests = {running.status()["policy"]: "a"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -147,6 +148,18 @@ def test_a_bad_shadow_holds_up_nothing_and_is_said_loudly(gateway: Gateway, alic
     wait_until(lambda: gateway.metric("gateway_shadow_ready") == 1, TAKEN, "the mended shadow policy being tried")
 
 
+def test_a_shadow_file_whose_name_is_no_text_holds_up_neither_rules_nor_a_start(gateway: Gateway, alice: Mint) -> None:
+    odd = os.fsencode(gateway.folder / "candidate") + b"/\xff.yaml"
+    Path(os.fsdecode(odd)).write_text(json.dumps({"version": 1, "rules": [allow("odd", ["n"], subjects=DS)]}))
+    started(gateway)
+    gateway.write_rules([allow("n-now", ["n"], subjects=DS)])
+    wait_until(lambda: chat(gateway, alice, "n").status == 200, TAKEN, "the enforced policy being taken")
+    assert chat(gateway, alice, "m").status == 403
+    assert gateway.status()["shadow"]["mistakes"] == [
+        f"{gateway.folder}/candidate/\\udcff.yaml:1:1: the name of this file is not UTF-8; rename it"
+    ]
+
+
 def test_a_shadow_that_never_rests_holds_up_no_rule(gateway: Gateway, alice: Mint) -> None:
     started(gateway)
     gateway.write_rules([allow("n-now", ["n"], subjects=DS)])
@@ -157,6 +170,32 @@ def test_a_shadow_that_never_rests_holds_up_no_rule(gateway: Gateway, alice: Min
 
     wait_until(taken, TAKEN, "the enforced policy being taken")
     assert chat(gateway, alice, "m").status == 403
+
+
+def test_a_shadow_that_takes_long_to_read_holds_up_no_rule(gateway: Gateway, alice: Mint) -> None:
+    """Thousands of rules, in a file that changes with each: reading it takes far longer than a rule may."""
+    started(gateway)
+    many = [allow(f"many-{number}", ["n"], subjects=DS) for number in range(9_000)]
+    write_shadow(gateway, many)
+    gateway.write_rules([allow("n-now", ["n"], subjects=DS)])
+    wait_until(lambda: chat(gateway, alice, "m").status == 403, TAKEN, "the enforced policy being taken")
+    assert gateway.status()["shadow"]["rules"] == 1, "it is still being read"
+    wait_until(lambda: gateway.status()["shadow"]["rules"] == 9_000, 60, "the large policy being tried")
+    generation = gateway.status()["generation"]
+    gateway.write_rules([allow("m-now", ["m"], subjects=DS)])
+    wait_until(lambda: gateway.status()["generation"] > generation, TAKEN, "the next policy being taken")
+    assert gateway.status()["shadow"]["rules"] == 9_000, "it is not read again"
+
+
+def test_another_shadow_is_tried_once_it_is_named(gateway: Gateway, alice: Mint) -> None:
+    started(gateway)
+    (gateway.folder / "candidate").rename(gateway.folder / "other")
+    wait_until(lambda: gateway.metric("gateway_shadow_ready") == 0, TAKEN, "the shadow being missed")
+    gateway.config["policies"]["shadow"] = str(gateway.folder / "other")
+    gateway.write_config()
+    wait_until(lambda: gateway.metric("gateway_shadow_ready") == 1, TAKEN, "the other being tried")
+    assert chat(gateway, alice, "n").status == 403
+    assert decisions(gateway, "would_allow", "n-only") == 1
 
 
 def test_a_gateway_starts_without_its_shadow_and_check_says_so(gateway: Gateway, alice: Mint) -> None:
@@ -205,3 +244,31 @@ def test_a_promoted_policy_is_live_in_two_seconds_and_each_call_is_under_the_old
     before = decisions(gateway, "same", "n-too")
     assert chat(gateway, alice, "n").status == 200
     assert decisions(gateway, "same", "n-too") == before + 1
+
+
+def test_rules_that_are_no_more_leave_the_metrics_and_the_others_count_on(gateway: Gateway, alice: Mint) -> None:
+    """Where policies are generated with new ids each time, series would pile up until the next start."""
+
+    def counted(name: str) -> dict[str, float]:
+        return {labels["rule"]: value for labels, value in gateway.samples().get(name, [])}
+
+    started(gateway)
+    for number in range(3):
+        enforced = [
+            allow(name, [model], subjects={"groups": ["ds"]}) for name, model in (("stays", "m"), (f"n-{number}", "n"))
+        ]
+        write_shadow(gateway, [allow("tried", ["m"], subjects=DS), allow(f"tried-{number}", ["n"], subjects=DS)])
+        gateway.write_rules(enforced)
+
+        def taken(number: int = number) -> bool:
+            assert chat(gateway, alice, "n").status in {200, 403}
+            by_rule = counted("gateway_authorizations_total"), counted("gateway_shadow_decisions_total")
+            return f"n-{number}" in by_rule[0] and f"tried-{number}" in by_rule[1]
+
+        wait_until(taken, TAKEN, "both policies being taken")
+        assert chat(gateway, alice, "m").status == 200
+        assert chat(gateway, alice, "x").status == 404
+    assert counted("gateway_authorizations_total").keys() - {""} == {"stays", "n-2"}
+    assert counted("gateway_shadow_decisions_total").keys() - {""} == {"tried", "tried-2"}
+    assert counted("gateway_authorizations_total")["stays"] == 3
+    assert counted("gateway_shadow_decisions_total")["tried"] == 3

@@ -147,6 +147,19 @@ def test_every_mistake_of_every_file_is_told_at_once(tmp_path: Path) -> None:
     assert told[4].endswith(f"this id is taken: the rule at {tmp_path}/c.yaml:3 has it".replace(f"{tmp_path}/", ""))
 
 
+@pytest.mark.parametrize(("name", "shown"), [(b"\xff.yaml", "\\udcff.yaml"), (b"a\nb.yaml", "a\\nb.yaml")])
+def test_a_file_whose_name_is_no_text_is_a_mistake_of_one_line_that_names_it(
+    tmp_path: Path, name: bytes, shown: str
+) -> None:
+    put(tmp_path, good=one())
+    with open(os.fsencode(tmp_path) + b"/" + name, "wb") as file:
+        file.write(b"version: 1\nrules: 3\n")
+    with pytest.raises(Mistakes) as caught:
+        load(tmp_path)
+    assert all(str(mistake).startswith(f"{tmp_path}/{shown}:") for mistake in caught.value.mistakes)
+    str(caught.value).encode()
+
+
 def test_a_file_cut_at_any_byte_is_refused_or_says_less_but_never_something_else(tmp_path: Path) -> None:
     """B095: half a file can be valid YAML. No rule may come out of it that is not in the whole."""
     whole = load(put(tmp_path, a=GOOD))

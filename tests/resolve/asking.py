@@ -107,6 +107,14 @@ def asked(who: HttpResolver, what: Call, body: bytes | Sent = b"") -> Resolved:
     sent = body if isinstance(body, Sent) else Sent(body)
     resolved = asyncio.run(who.resolve(what, sent))
     assert isinstance(resolved, Resolved)
+    return fitting(resolved)
+
+
+def fitting(resolved: Resolved) -> Resolved:
+    """What somebody gets on with who may use the model. Raises what is wrong with the call for it."""
+    if resolved.wrong is not None:
+        assert (resolved.target, resolved.payload, resolved.limit) == (b"", b"", 0), "nothing of it could be sent"
+        raise resolved.wrong
     return resolved
 
 
@@ -126,7 +134,6 @@ CHAT = "/v1/chat/completions"
 
 
 def refused(kind: type[Refusal], path: str, body: bytes = b"", method: str = "POST", **more: Any) -> Refusal:
-    sent = Sent(body)
     with pytest.raises(kind) as caught:
-        asyncio.run(SITE_RESOLVER.resolve(call(path, method, **more), sent))
+        asked(SITE_RESOLVER, call(path, method, **more), body)
     return caught.value

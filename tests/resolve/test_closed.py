@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.call import Channel, ModelRef, Operation
-from gateway.errors import NotFound
+from gateway.errors import NotFound, UnknownModel
 from gateway.settings import Model
 from tests.resolve.asking import CHAT, SITE_RESOLVER, Sent, asked, call, chat, pool, refused, resolver
 
@@ -51,7 +51,8 @@ def test_websockets_are_closed() -> None:
 def test_a_pool_opens_a_path_for_its_own_models_only() -> None:
     found = asked(SITE_RESOLVER, call("/tokenize"), chat(model="free"))
     assert found.needs == (ModelRef("free", Operation.INFER),)
-    refused(NotFound, "/tokenize", chat(model="small"))
+    for name in ("small", "nobody"):
+        refused(UnknownModel, "/tokenize", chat(model=name))
     refused(NotFound, "/v1/tokenize", chat(model="free"))
 
 

@@ -16,7 +16,7 @@ from gateway.resolve.sources import DECIDING, WATCHED
 from gateway.seams import Choice, Resolved, Way
 from gateway.settings import Alias, Model, Target
 from gateway.terms import ENGINE_FIELDS
-from tests.resolve.asking import ALICE, CHAT, JSON, LIMIT, Sent, built, call, chat, pool
+from tests.resolve.asking import ALICE, CHAT, JSON, LIMIT, Sent, built, call, chat, fitting, pool
 
 POOLS = (
     pool(
@@ -41,7 +41,7 @@ MESSAGES = "/v1/messages"
 def found(path: str, body: bytes, query: str | None = None, fields: Fields = JSON) -> Resolved | Choice:
     asked = asyncio.run(RESOLVER.resolve(call(path, query=query, fields=fields), Sent(body)))
     assert isinstance(asked, Resolved | Choice)
-    return asked
+    return fitting(asked) if isinstance(asked, Resolved) else asked
 
 
 def ways(asked: Resolved | Choice, principal: Principal = ALICE) -> Sequence[Way]:
@@ -105,7 +105,7 @@ def test_a_body_that_is_too_large_for_one_does_not_go_there() -> None:
             assert way.resolved().pool.name == "fourth"
         else:
             with pytest.raises(TooLarge):
-                way.resolved()
+                fitting(way.resolved())
 
 
 @pytest.mark.parametrize(("query", "more"), [("model=big", {}), (None, {"model_name": "big"})])
@@ -113,7 +113,7 @@ def test_a_call_that_names_its_model_twice_goes_to_no_other(query: str | None, m
     """The second name would go on naming the model that was asked for."""
     [way] = ways(found(CHAT, chat(model="big", **more), query))
     with pytest.raises(AmbiguousModel):
-        way.resolved()
+        fitting(way.resolved())
 
 
 def test_a_shared_name_leads_to_its_models_with_those_that_stand_in_for_them() -> None:
@@ -162,12 +162,14 @@ def test_a_shared_name_is_no_name_in_paths_forms_and_on_routes_that_a_pool_opens
 
 
 @pytest.mark.parametrize(("query", "more"), [("model=big", {}), (None, {"model_name": "big"})])
-def test_a_shared_name_and_another_one_are_refused_as_for_an_unknown_name(
+def test_a_shared_name_and_another_one_are_refused_for_each_of_its_models(
     query: str | None, more: dict[str, str]
 ) -> None:
-    for name in ("any", "unheard-of"):
+    each = ways(found(CHAT, chat(model="any", **more), query))
+    assert each
+    for way in each:
         with pytest.raises(AmbiguousModel):
-            found(CHAT, chat(model=name, **more), query)
+            fitting(way.resolved())
 
 
 def test_a_name_that_is_a_model_cannot_be_shared() -> None:

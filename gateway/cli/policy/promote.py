@@ -16,9 +16,10 @@ from typing import Final
 from gateway import policyfiles
 from gateway.cli.policy.place import CONFIG, add_config, configured
 from gateway.cli.saying import CannotSay, counted, finished, say, warn
+from gateway.config.folder import is_policy
 from gateway.config.mistakes import Mistakes
 from gateway.config.replace import alone, replace
-from gateway.config.swap import swap
+from gateway.config.swap import free, swap
 from gateway.policy import files as policyfile
 from gateway.policy.cases import FOLDER
 from gateway.policy.files import Written
@@ -99,14 +100,15 @@ def _promoted(policies: Policies, shadow: Written, *, dry_run: bool) -> int:
         say(["nothing was changed (--dry-run)"])
         return 0
     with alone(enforce.parent):
-        _put(enforce, source, _kept(enforce, before), shadow)
+        kept = free(_kept(enforce, before))
+        _put(enforce, source, kept, shadow)
     taken = f"{policies.enforce} says what {policies.shadow} says; a running gateway takes it within two seconds"
-    say([f"in force: {taken}", f"what was in force is kept in {_kept(enforce, before)}"])
+    say([f"in force: {taken}", f"what was in force is kept in {kept}"])
     return 0
 
 
 def _kept(enforce: Path, before: Written | None) -> Path:
-    """Where what was in force is kept."""
+    """Where what was in force is kept, if that name is free."""
     return enforce.with_name(f"{enforce.name}.before-{UNREAD if before is None else before.digest[:SHORT]}")
 
 
@@ -142,7 +144,7 @@ def _put(enforce: Path, source: Path, kept: Path, shadow: Written) -> None:
         replace(enforce, text.decode())
         return
     cases = source / FOLDER if source.is_dir() and (source / FOLDER).is_dir() else None
-    for name in swap(enforce, shadow.texts, kept, policyfile.is_policy, cases):
+    for name in swap(enforce, shadow.texts, kept, is_policy, cases):
         say([f"{name} is no policy and could not move along; it is in {kept}"])
 
 
