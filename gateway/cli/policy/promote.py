@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway import policyfiles
-from gateway.cli.policy.place import CONFIG, add_config, configured
+from gateway.cli.policy.place import CONFIG, add_config, configured, near
 from gateway.cli.saying import CannotSay, counted, finished, say, warn
 from gateway.config.mistakes import Mistakes
 from gateway.config.replace import alone, replace
@@ -101,7 +101,7 @@ def _promoted(policies: Policies, shadow: Written, *, dry_run: bool) -> int:
     with alone(enforce.parent):
         _put(enforce, source, _kept(enforce, before), shadow)
     taken = f"{policies.enforce} says what {policies.shadow} says; a running gateway takes it within two seconds"
-    say([f"in force: {taken}", f"what was in force is kept in {_kept(enforce, before)}"])
+    say([f"in force: {taken}", f"what was in force is kept in {near(_kept(enforce, before))}"])
     return 0
 
 
