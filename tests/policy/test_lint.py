@@ -50,7 +50,8 @@ def test_a_pattern_of_ours_is_not(pattern: str) -> None:
 
 @pytest.mark.parametrize("kind", ["users", "groups", "clients", "scopes"])
 def test_a_name_in_quotes_that_yaml_does_not_know_is_found(kind: str) -> None:
-    assert ("odd_name", "r") in found(rule("r", **{kind: frozenset({"\u201cx\u201d"})}))
+    named: dict[str, Any] = {kind: frozenset({"\u201cx\u201d"})}
+    assert ("odd_name", "r") in found(rule("r", **named))
 
 
 @pytest.mark.parametrize(
