@@ -10,6 +10,7 @@ import platform
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from gateway import __version__
 
@@ -27,7 +28,7 @@ _COMMANDS = {
     "serve": ("gateway.cli.serve", "run the gateway"),
     "check": ("gateway.cli.check", "check configuration, policies and certificates"),
     "audit": ("gateway.cli.audit", "check that nothing is missing from audit files"),
-    "policy": ("gateway.cli.policy", "explain, test, compare and promote policies"),
+    "policy": ("gateway.cli.policy", "explain, test, lint, compare and promote policies"),
     "login": ("gateway.cli.login", "get a token from a gateway or an OpenID provider"),
     "key": ("gateway.cli.key", "make, list and revoke API keys"),
     "simulate": ("gateway.simulate", "run a simulated NIM, Triton or identity provider"),
@@ -42,10 +43,20 @@ def _built() -> str:
     return f"{'plain' if plain else 'compiled'}, Python {platform.python_version()}"
 
 
+class _Parser(argparse.ArgumentParser):
+    """Tells what it does not know by itself, so that a slip shows the usage of the command that it is in."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        known, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}; see {self.prog} --help")
+        return known, unknown
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point. Exit codes: 0 done, 1 failed, 2 a bad call or a bad configuration."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="nim-gateway",
         description="An authenticating gateway and load balancer in front of NVIDIA NIM and Triton.",
         epilog=_EXAMPLES,

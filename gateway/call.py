@@ -260,8 +260,9 @@ class Outcome:
 
     `series`: where the call is counted, once its model is known. `mark`: see `exchange.Reply`. `decided_at`: UNIX
     seconds for which the rules of `rulebook` were asked, 0 where they were not. `terms_rule`: the rule under whose
-    terms the call passed or was refused, if any. `changed`: what of its body was lowered, filled in or left out. Most
-    calls set few of these, so the defaults stand on the class and making one costs nothing.
+    terms the call passed or was refused, if any. `changed`: what of its body was lowered, filled in or left out.
+    `drawn`: the model that was drawn, where several share the name that was asked for. Most calls set few of these, so
+    the defaults stand on the class and making one costs nothing.
     """
 
     principal: Principal | None = None
@@ -280,6 +281,7 @@ class Outcome:
     refusal: Refusal | None = None
     terms_rule: str | None = None
     changed: tuple[str, ...] = ()
+    drawn: str = ""
     series: CallSeries | None = None
     rulebook: Rulebook | None = None
     mark: bytes = b""

@@ -154,7 +154,7 @@ class TooLarge(Refusal):
     @classmethod
     def beyond(cls, limit: int) -> Self:
         """A body of more than `limit` bytes."""
-        return cls(f"The request body is larger than the {limit} bytes allowed here.")
+        return cls(f"The request body is larger than the {limit} bytes allowed here.", detail=f"body > {limit} bytes")
 
 
 class HeaderTooLarge(Refusal):

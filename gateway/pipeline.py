@@ -132,6 +132,7 @@ class Pipeline:
                 _give(exchange.reply, asked.answer(principal, holding), outcome)
                 return
             asked = drawn(asked, principal, holding, self._policy)
+            outcome.drawn = asked.needs[0].name
         grants, others = self._decide(call, principal, asked, holding, outcome), asked.others
         if asked.wrong is not None:
             raise asked.wrong

@@ -60,7 +60,7 @@ IGNORANT = {
 POLICY = {
     "decision": {"conditions", "rules", "holding", "engine", "shadow"},
     "form": {"files", "checks", "moments"},
-    "lint": {"lint", "implication", "patterns", "likenames", "fitting", "surroundings"},
+    "lint": {"lint", "implication", "patterns", "likenames", "oddities", "fitting", "surroundings"},
     "cases": {"cases", "trial"},
     "record": {"asked", "explain", "mending", "replay", "history"},
     "diff": {"diff"},

@@ -123,9 +123,9 @@ class Lines:
 def _varying(outcome: Outcome) -> object:
     """What of a line may be otherwise for the next call with this head under the same grant."""
     backend, rule, changed, shadow = outcome.backend, outcome.terms_rule, outcome.changed, outcome.shadow
-    if rule is None and not changed and shadow is None:  # so it is for most
+    if rule is None and not changed and shadow is None and not outcome.drawn:  # so it is for most
         return backend
-    return backend, rule, changed, shadow
+    return backend, rule, changed, shadow, outcome.drawn
 
 
 def _facts(outcome: Outcome) -> bytes:
@@ -149,6 +149,7 @@ def _facts(outcome: Outcome) -> bytes:
         "path": printable(call.path),
         "model": model.name if model else None,
         "asked_model": (model.asked or None) if model else None,
+        "drawn_model": outcome.drawn or None,
         "version": printable(model.version) if model and model.version else None,
         "operation": model.operation.value if model else None,
         "explicit": model.explicit if model else None,

@@ -23,6 +23,7 @@ NOTHING: Final = "0" * 64
 _LINK: Final = re.compile(rb',"prev":"([0-9a-f]{64})"\}')
 _TIME: Final = re.compile(rb'\{"time":"([0-9T:.-]{23}Z)"')
 _OWN: Final = re.compile(rb'\{"time":"[^"]{1,40}","audit":"([a-z]{1,16})"')
+_OURS: Final = re.compile(rb'\{"time":"[^"]{1,40}","(?:request_id|audit)":"')
 _SEALED: Final = re.compile(rb'(\{"time":"[^"]{1,40}","audit":"ended"),"seal":"([0-9a-f]{64})",')
 _LINES: Final = re.compile(rb'"lines":(\d{1,18}),')
 
@@ -71,6 +72,11 @@ def own(line: bytes) -> str | None:
     """Which line of the file itself this is (`began continued lost ended`); None for the line of a call."""
     found = _OWN.match(line)
     return found[1].decode() if found else None
+
+
+def ours(line: bytes) -> bool:
+    """Whether a line begins as all that stand in an audit file do, or hides one that does."""
+    return _OURS.search(line) is not None
 
 
 def lines_lost(line: bytes) -> int:

@@ -39,6 +39,8 @@ class FileReport:
     #: Lines that were cut short when they were written; lines that a line `lost` stands for.
     torn: int = 0
     lost: int = 0
+    #: Lines of others, without which the chain holds: two streams were collected in one file.
+    foreign: int = 0
     #: Starts of a process that did not find the last one's orderly end.
     crashes: int = 0
     #: Whether a new chain begins with it, because it was new when the gateway started: what was before, it cannot know.
@@ -90,13 +92,15 @@ class Verifier:
         self._alone = Chain()
         #: Whether that is more than the end of a line that was cut short, and whose file was truncated then.
         self._led = False
+        #: How many lines of others there were since the last link; where there were, the chain of all but those.
+        self._ours, self._others = Chain(), 0
         #: Where the last link stands; whether it says that a process or a file ended, and nothing follows it yet.
         self._file, self._line = "", 0
         self._linked = self._ended = False
 
     def read(self, file: str, lines: Iterable[bytes]) -> Iterator[int]:
         """Take the next file in; yields the size of each line once it is checked."""
-        report, running, member, place = self.report, self._chain, chain.MEMBER, -chain.LENGTH - 1
+        report, member, place = self.report, chain.MEMBER, -chain.LENGTH - 1
         one, self._alone, self._led = FileReport(file), Chain(), False
         report.files.append(one)
         for line in lines:
@@ -107,18 +111,32 @@ class Verifier:
                 self._link(one, line, prev)
             else:
                 one.torn += line[-2:] != b"}\n" and line != b"\n"
-                running.wrote(line, 0)
+                self._wrote(line)
                 if not one.links:
                     self._alone.wrote(line, 0)
                     self._led = self._led or line != b"\n"
                 self._ended = False
                 report.open_lines += 1
             yield len(line)
-        report.head = running.head()
+        report.head = (self._ours if one.foreign and self._others else self._chain).head()
         report.closed = one.closed = self._ended
+
+    def _wrote(self, line: bytes) -> None:
+        """A line that is no link."""
+        if not chain.ours(line):
+            if not self._others:
+                self._ours = self._chain.copy()
+            self._others += 1
+        elif self._others:
+            self._ours.wrote(line, 0)
+        self._chain.wrote(line, 0)
 
     def _link(self, one: FileReport, line: bytes, prev: str) -> None:
         report, kind = self.report, chain.own(line)
+        if self._others and prev != self._chain.head() and prev == self._ours.head():
+            # An audit line that somebody made look like one of others is missing in these, and they do not hold.
+            one.foreign += self._others
+            self._chain = self._ours
         if not self._linked:
             self._start(one, prev, kind)
         elif self._begins(one, prev, kind):
@@ -133,6 +151,7 @@ class Verifier:
             one.lost += chain.lines_lost(line)
         one.links += 1
         self._chain.wrote(line, len(line))
+        self._others = 0
         self._linked, self._ended = True, kind == "ended"
         self._file, self._line = one.file, one.lines
         report.open_lines = 0 if self._ended else 1

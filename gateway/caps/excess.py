@@ -25,15 +25,17 @@ class Change:
 class Excess:
     """Too much of something. `message` is for the caller; `lowered`: what would make it fit, if anything could.
 
-    `bulky`: the size of the body is what is too much.
+    `bulky`: the size of the body is what is too much. `facts`: the message for the log, where that can be shorter.
     """
 
     name: str
     message: str
     lowered: Change | None = None
     bulky: bool = False
+    facts: str = ""
 
 
-def above(name: str, value: int, cap: int) -> str:
+def above(name: str, value: int, cap: int, lowered: Change | None) -> Excess:
     """That a number is too high."""
-    return f"'{name}' is {value}, and you may ask for {cap} at most."
+    message = f"'{name}' is {value}, and you may ask for {cap} at most."
+    return Excess(name, message, lowered, facts=f"{name} {value} > {cap}")

@@ -129,7 +129,7 @@ def _unread(terms: _Listed, asked: Resolved, payload: bytes | None, exchange: Ex
         largest = max(free, key=_most, default=None)
         readable = asked.interface in _UNDERSTOOD
         if largest is None and not readable:
-            raise CapExceeded(UNREADABLE)
+            raise CapExceeded(UNREADABLE, detail=UNREADABLE)
         if largest is None or (readable and _reaches(terms, largest[0] or 0) and not _coded(exchange)):
             return None
         fitting = [largest]
@@ -211,4 +211,7 @@ def _rank(passing: tuple[int, str, tuple[Change, ...]]) -> int:
 def _refusal(beyond: list[Excess], *, clamps: bool) -> Refusal:
     """In the words of the first excess; where some would be lowered, of the first that cannot be."""
     first = next((one for one in beyond if clamps and one.lowered is None), beyond[0])
-    return TooLarge(first.message) if first.bulky else CapExceeded(first.message, param=first.name or None)
+    detail = first.facts or first.message  # names of members and numbers, nothing else of a body
+    if first.bulky:
+        return TooLarge(first.message, detail=detail)
+    return CapExceeded(first.message, param=first.name or None, detail=detail)

@@ -75,9 +75,7 @@ def too_many(members: Iterable[Member], terms: Terms) -> Iterator[Excess]:
         if type(value) is not int or value < least:
             yield Excess(path, f"'{path}' must be a whole number from {least} to {cap}.")
         else:
-            yield Excess(
-                path, above(path, value, cap), Change(member.name, b"%d" % cap) if member.place is None else None
-            )
+            yield above(path, value, cap, Change(member.name, b"%d" % cap) if member.place is None else None)
 
 
 def _cap(name: str, terms: Terms) -> tuple[int | None, int]:

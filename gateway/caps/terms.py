@@ -32,7 +32,8 @@ _UNCOUNTED: Final = "The pictures in a form are not counted here, and how many y
 def excesses(terms: Terms, wanted: Wanted) -> Iterator[Excess]:
     """All that a call asks for beyond the terms."""
     if terms.input is not None and wanted.size > terms.input:
-        yield Excess("input", f"The request body is larger than the {terms.input} bytes that you may send.", bulky=True)
+        text = f"The request body is larger than the {terms.input} bytes that you may send."
+        yield Excess("input", text, bulky=True, facts=f"input {wanted.size} > {terms.input} bytes")
     if len(wanted.members) > MOST:
         yield Excess("", f"The body has more than {MOST} members that are limited; send several calls.")
         return
@@ -71,13 +72,14 @@ def _engine_fields(terms: Terms, wanted: Wanted) -> Iterator[Excess]:
         below = below or member.place is not None
         apart = member.place is not None or wanted.interface is Interface.GENERATE
         if member.plain in closed or (apart and member.plain in ADAPTERS):
-            yield Excess(member.path, _closed(member.path), None if apart else Change(member.name, None))
+            yield _closed(member.path, None if apart else Change(member.name, None))
     if (below or wanted.holds_objects) and not wanted.unrepeated:
         yield Excess("", _REPEATED)
 
 
-def _closed(name: str) -> str:
-    return f"'{name}' reaches into the engine and is not taken from you; leave it out."
+def _closed(name: str, lowered: Change | None) -> Excess:
+    text = f"'{name}' reaches into the engine and is not taken from you; leave it out."
+    return Excess(name, text, lowered, facts=f"{name} is not in engine_fields")
 
 
 def _lists(terms: Terms, wanted: Wanted) -> Iterator[Excess]:

@@ -135,10 +135,11 @@ def _line_of(one: FileReport) -> str:
         for count, what in (
             (one.lost, f"{one.lost} lost when they were to be written, as the gateway says"),
             (one.torn, f"{one.torn} cut short"),
+            (one.foreign, f"{one.foreign} that are no audit lines, and without which the chain holds"),
             (one.crashes, f"{one.crashes} starts without an orderly end before"),
             (one.lines and not one.links, "not chained: none of them says what stood before it"),
             (one.anew, "new chain: it was a new file when the gateway started, and knows nothing of those before"),
-            (one.breaks, f"{one.breaks} breaks"),
+            (one.breaks, f"{one.breaks} break{'' if one.breaks == 1 else 's'}"),
         )
         if count
     ]

@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """`create`, `list` and `revoke`, each with `--file F`, or `--config FILE` for the file of keys that it names."""
     parser.epilog = EXAMPLE
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="create|list|revoke")
     create = _action(actions, "create", "make a key; it is printed once, on standard output")
     create.add_argument(
         "--owner", type=_label, help="who calls with it: the subject of policies (needed, or --replaces)"

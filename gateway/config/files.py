@@ -140,8 +140,8 @@ def _history(policies: Part, root: Path) -> Iterator[Finding]:
     part = policies["history"]
     if not part.text:
         return
-    path, enforced = root / part.text, root / policies["enforce"].text
-    if path.is_relative_to(enforced):
+    enforced = policies["enforce"].text  # types tell if it is missing
+    if enforced and (root / part.text).is_relative_to(root / enforced):
         yield Finding(part.path, "lies within the policies; name a folder of its own")
 
 

@@ -23,6 +23,8 @@ T = TypeVar("T")
 
 STRICT: Final = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
+LIST: Final = "expected a list"
+
 # By pydantic's error type, https://docs.pydantic.dev/latest/errors/validation_errors/; for all others, `OTHERWISE`.
 WORDS: Final[dict[str, str]] = {
     "int_type": "expected a whole number",
@@ -33,10 +35,10 @@ WORDS: Final[dict[str, str]] = {
     "bool_type": "expected true or false",
     "bool_parsing": "expected true or false",
     "string_type": "expected text",
-    "tuple_type": "expected a list",
-    "list_type": "expected a list",
-    "set_type": "expected a list",
-    "frozen_set_type": "expected a list",
+    "tuple_type": LIST,
+    "list_type": LIST,
+    "set_type": LIST,
+    "frozen_set_type": LIST,
     "dict_type": "expected a mapping",
     "dataclass_type": "expected a mapping of settings",
     "literal_error": "expected {expected}",
@@ -87,6 +89,8 @@ def _message(type_: Any, path: tuple[str | int, ...], details: ErrorDetails) -> 
     if kind == "unexpected_keyword_argument":
         return _unknown(str(path[-1]), _known(type_, path[:-1]))
     message = WORDS.get(kind, OTHERWISE).format(**details.get("ctx", {}))
+    if message == LIST and path and isinstance(path[-1], str) and isinstance(details["input"], str | int | float):
+        message += f"; in brackets, also where it holds one thing: '{path[-1]}: [...]'"
     if kind == "string_type" and isinstance(details["input"], int | float):
         message += QUOTE
     return message

@@ -12,6 +12,7 @@ from typing import Any, Final
 import yaml
 
 from gateway.config.mistakes import MOST, Mistake, Mistakes
+from gateway.config.yamlhints import earlier, remedy
 from gateway.config.yamltext import LARGEST, UNUSABLE, decoded, scalar
 
 __all__ = ["Document", "Mistake", "Mistakes", "read", "read_file"]
@@ -93,16 +94,10 @@ def read(text: bytes, file: str) -> Document:
             if reader.over:
                 break
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        reader.mistake(mark, f"not valid YAML: {error.problem or error.context}{_hint(error)}")
+        reader.refuse(error)
     except (yaml.YAMLError, ValueError, OverflowError):  # the latter: escapes and directives beyond Unicode or an int
         reader.mistake(None, "not valid YAML")
     return reader.document()
-
-
-def _hint(error: yaml.MarkedYAMLError) -> str:
-    """What to do about a pattern without quotes: its first character begins an alias in YAML."""
-    return "; a text that begins with '*' needs quotes" if "alias" in (error.context or "") else ""
 
 
 class _Bad:
@@ -147,6 +142,14 @@ class _Reader:
         line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
         self._mistakes.append(Mistake(self._file, line, column, message))
         self.over = self.over or len(self._mistakes) > MOST
+
+    def refuse(self, error: yaml.MarkedYAMLError) -> None:
+        """Note where the parser gave up, or what it was reading then."""
+        problem, context = error.problem or "", error.context or ""
+        began = error.context_mark or error.problem_mark
+        mark = began if earlier(problem) else error.problem_mark or began
+        more = remedy(problem, context, 0 if began is None else began.line + 1)
+        self.mistake(mark, f"not valid YAML: {problem or context}{more}")
 
     def take(self, event: Any) -> None:
         """Go on by one parser event."""

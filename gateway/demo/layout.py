@@ -41,6 +41,11 @@ class Places:
         """Names and secrets of the identity provider."""
         return self.folder / "idp-accounts.json"
 
+    @property
+    def audit(self) -> Path:
+        """The gateway's audit lines, and nothing else, so that their chain can be checked."""
+        return self.folder / "audit.jsonl"
+
     def token(self, user: str) -> Path:
         """Where the access token of `user` is."""
         return self.folder / f"{user}.token"
@@ -125,7 +130,7 @@ pools:
     health: {{path: /v2/health/ready, interval: 1s, timeout: 1s, fall: 2, rise: 1}}
 limits:
   timeouts: {{pre_stop: 100ms, drain: 3s}}
-audit: {{file: "-"}}
+audit: {{file: {_quoted(where.audit)}}}
 """
 
 

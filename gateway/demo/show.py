@@ -82,6 +82,7 @@ async def _started(children: Family, where: Places, port: int, say: Say) -> Desk
     paths = devcerts.make(where.certificates)
     say(f"certificates in {where.certificates} (authority: {paths.ca})")
     where.accounts.unlink(missing_ok=True)  # fresh secrets each time
+    where.audit.unlink(missing_ok=True)  # as the logs
     simulated = {
         name: await children.start(name, where.log(name), "simulate", *arguments, "--host", HOST, "--port", "0")
         for name, arguments in _simulated(where).items()
@@ -93,7 +94,7 @@ async def _started(children: Family, where: Places, port: int, say: Say) -> Desk
     parts = Parts(nims, urls["triton"], urls["idp"], port, _free(0))
     await _sign_in(where, parts.issuer)
     write(where, parts, paths.certificate, paths.key)
-    say(f"configuration in {where.config}")
+    say(f"configuration in {where.config}, audit lines in {where.audit}")
     config = str(where.config)
     gateway = await children.start("gateway", where.log("gateway"), "serve", "--config", config, announces=False)
     base = f"https://localhost:{port}"

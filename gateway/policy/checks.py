@@ -103,8 +103,10 @@ def _version(text: str) -> str:
 
 def _hours(text: str) -> str:
     parts = HOURS.fullmatch(text)
+    if text.endswith("-24:00"):
+        return 'the end of a day is written 00:00, as in "08:00-00:00"'
     if parts is None:
-        return 'expected two times of the day, like "08:00-20:00"'
+        return 'expected two times of the day, each in four digits, like "08:00-20:00"'
     return "begins and ends at the same time; leave 'hours' out for the whole day" if parts[1] == parts[2] else ""
 
 
@@ -172,8 +174,8 @@ TERMS: Final = ("limits", "engine_fields")
 LEFT_EMPTY: Final = "is left empty; give it a value, or leave the key out too"
 NOT_EMPTY: Final = (("when",), ("limits",), *(("limits", name) for name in sorted(LIMITS)))
 
-#: Settings that say nothing unless they have one of these.
-NEEDED: Final = {"when": {"days", "hours"}, "limits": LIMITS}
+#: Settings that say nothing unless they have one of these; of a rate it is said that it comes later.
+NEEDED: Final = {"when": {"days", "hours"}, "limits": LIMITS.difference(RATES)}
 
 
 def wrong_with(entry: dict[str, Any]) -> Iterator[tuple[Path, str]]:
@@ -194,7 +196,7 @@ def wrong_with(entry: dict[str, Any]) -> Iterator[tuple[Path, str]]:
         yield from (((key,), f"'{key}' belongs to rules that allow") for key in TERMS if key in entry)
     for key, needed in NEEDED.items():
         settings = entry.get(key)
-        if isinstance(settings, dict) and not needed & settings.keys():
+        if isinstance(settings, dict) and not {*needed, *RATES} & settings.keys():
             yield (key,), f"at least one of {', '.join(sorted(needed))} is needed"
     subjects = entry.get("subjects")
     if isinstance(subjects, dict) and subjects.keys() <= SUBJECTS and not any(map(subjects.get, NAMING)):

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gateway.call import Grant, ModelRef, Operation, Principal
-from gateway.errors import Refusal
+from gateway.errors import Refusal, UnknownModel
 from gateway.globs import compile_glob
 from gateway.policy.asked import Asked, Respect
 from gateway.policy.conditions import address_of, within
-from gateway.policy.engine import Decision, Policy, Why
+from gateway.policy.engine import NOTHING, Decision, Policy, Why
 from gateway.policy.mending import mended
 from gateway.policy.moments import shown, spoken
 from gateway.policy.rules import VERSION, Effect, Rule
@@ -73,6 +73,12 @@ def explain(policy: Policy, asked: Asked) -> Explanation:
     near, farther = _near(policy, asked, decision)
     told = tuple(near[:NEAR_MISSES])
     return Explanation(decision, _reason(decision, asked), code, status, told, len(near) - len(told), farther)
+
+
+def unserved(asked: Asked) -> Explanation:
+    """Of a model that nothing is called: no rule is asked."""
+    missing = UnknownModel()
+    return Explanation(NOTHING, f"no pool serves {asked.model.name}, so no rule is asked", missing.code, missing.status)
 
 
 def _answer(policy: Policy, asked: Asked, holding: int) -> tuple[str, int]:
@@ -219,7 +225,9 @@ def _of_model(rule: Rule, model: ModelRef, *, infer_stands_in: bool) -> Iterator
         yield Lack(Respect.EXPLICIT, f"'{operation}' must be written out in its operations for this route")
     version = _version(model)
     if rule.versions and version not in rule.versions:
-        named = "names none" if version is None else f"names {version}"
+        named = "names none" if not model.version else f"names {version}"
+        if model.version and version is None:
+            named = f"names {model.version!r}, which is not a plain number"
         yield Lack(Respect.VERSION, f"it is for versions {listed(rule.versions)}, and the call {named}")
 
 

@@ -186,6 +186,10 @@ def _mistake(path: Path, message: str) -> Mistakes:
 
 def _rules(document: yamlfile.Document, taken: dict[str, str]) -> list[Rule]:
     """The rules of one file; their ids join those `taken`, with their places. Raises `Mistakes`."""
+    data = document.data
+    if isinstance(data, dict) and "cases" in data and "rules" not in data:
+        what = "these are cases, for `policy test FILE`; a policy has rules"
+        raise Mistakes([Mistake(document.file, *document.place(("cases",)), what)])
     found = [*_unlike(document), *_repeated(document, taken)]
     try:
         entries = typed.validate(document, PolicyFile).rules

@@ -7,7 +7,7 @@ Must not know: how settings are read, how rules decide.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Final
 
@@ -53,17 +53,21 @@ class Giver:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What is configured in `file`. `givers`: by the name of a provider; None: it is not known what that gives."""
+    """What is configured in `file`. `givers`: by the name of a provider; None: it is not known what that gives.
+
+    `shared`: names that several models share, with those.
+    """
 
     file: str
     models: tuple[Configured, ...]
     givers: Mapping[str, Giver | None]
+    shared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def fitting(rules: Sequence[Rule], around: Surroundings) -> Iterator[Finding]:
     """What does not fit."""
     matched = _matched(rules, around.models)
-    yield from _unmatched(rules, matched, around.models)
+    yield from _unmatched(rules, matched, around)
     yield from _unopened(rules, matched, around)
     for rule in rules:
         yield from _strangers(rule, around.givers)
@@ -89,21 +93,24 @@ def _matched(rules: Sequence[Rule], models: Sequence[Configured]) -> _Matched:
     return found
 
 
-def _unmatched(rules: Iterable[Rule], matched: _Matched, models: Sequence[Configured]) -> Iterator[Finding]:
+def _unmatched(rules: Iterable[Rule], matched: _Matched, around: Surroundings) -> Iterator[Finding]:
     """Patterns that are no model's name."""
     for rule in rules:
         for pattern in rule.models:
             if not matched[pattern]:
-                text = f"no configured model is called {pattern!r}{_hint(pattern, models)}"
+                text = f"no configured model is called {pattern!r}{_hint(pattern, around)}"
                 yield about("unknown_model", rule, text)
 
 
-def _hint(pattern: str, models: Sequence[Configured]) -> str:
+def _hint(pattern: str, around: Surroundings) -> str:
     matches = compile_glob(pattern)
-    for model in models:
+    for name, models in around.shared.items():
+        if matches(name):
+            return f"; {name!r} is an alias of several models, and rules speak of them by name: {', '.join(models)}"
+    for model in around.models:
         if any(map(matches, model.aliases)):
             return f"; that is an alias, and rules speak of the model by its name {model.name!r}"
-    names = {model.name.lower(): model.name for model in models}
+    names = {model.name.lower(): model.name for model in around.models}
     near = get_close_matches(pattern.lower(), names, 1)
     return f"; did you mean {names[near[0]]!r}?" if near else ""
 

@@ -16,6 +16,7 @@ from gateway import terms
 from gateway.call import Operation
 from gateway.policy.implication import apart, covers, impossible, parts, shuts
 from gateway.policy.likenames import likely
+from gateway.policy.oddities import oddities
 from gateway.policy.patterns import included
 from gateway.policy.rules import Effect, Rule
 
@@ -27,6 +28,8 @@ CODES: Final = {
     "opens_everything": "everybody of a provider may do everything with every model",
     "denies_everything": "everybody of a provider is denied every model",
     "misspelt_name": "a name looks like another that is used more",
+    "odd_name": "a name holds what is a pattern or a quote elsewhere, and stands for itself here",
+    "odd_zone": "a time zone is another than it looks",
     "overlap": "a rule denies a part of what another allows",
     "unknown_issuer": "no identity provider has this name",
     "unknown_group": "no identity provider can give this group",
@@ -80,6 +83,7 @@ def lint(rules: Sequence[Rule], *, overlaps: bool = False, watch: Watch = iter) 
     gone = {finding.rule for finding in shut}
     yield from _redundant([rule for rule in possible if rule.id not in gone], watch)
     yield from (finding for rule in rules for finding in _everything(rule))
+    yield from (about(code, rule, message) for rule in rules for code, message in oddities(rule))
     yield from _misspelt(rules)
     if overlaps:
         yield from _overlaps(possible, watch)

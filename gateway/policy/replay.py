@@ -31,7 +31,10 @@ class NotReplayable(Exception):  # noqa: N818  named for what happened, like the
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """What was asked, under the policy of which digest, and what came out; `reason`: `ok` or the answer's code."""
+    """What was asked, under the policy of which digest, and what came out.
+
+    `reason`: `ok` or the answer's code, with its `status` and `detail`.
+    """
 
     asked: Asked
     policy: str
@@ -41,6 +44,8 @@ class Logged:
     reason: str
     groups_used: tuple[str, ...]
     decision_id: str
+    status: int
+    detail: str
 
 
 def logged(line: Mapping[str, Any]) -> Logged:
@@ -90,6 +95,8 @@ def _decided(line: Mapping[str, Any], model: ModelRef) -> Logged:
         line["reason"],
         tuple(line["groups_used"]),
         line["decision_id"],
+        line["status"],
+        line["detail"] or "no detail is logged",
     )
 
 

@@ -24,7 +24,8 @@ def surroundings(settings: Settings, key_groups: Iterable[str] | None, file: str
     if settings.mtls is not None:
         source = settings.mtls.groups_from
         givers[MTLS] = givers.get(source) if source else Giver()
-    return Surroundings(file, tuple(_models(settings)), givers)
+    shared = {alias.name: tuple(target.model for target in alias.targets) for alias in settings.aliases}
+    return Surroundings(file, tuple(_models(settings)), givers, shared)
 
 
 def _models(settings: Settings) -> Iterator[Configured]:

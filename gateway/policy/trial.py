@@ -5,8 +5,8 @@ Pure. Knows: cases, decisions, which rules hang on time and address. Must not kn
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from gateway.policy.cases import Case
 from gateway.policy.conditions import address_of, within
@@ -63,6 +63,29 @@ def tried(policy: Policy, case: Case) -> Tried:
     if wrong := _wrong(policy, case, decision):
         return Tried(case, decision, wrong)
     return Tried(case, decision, proves=_proved(policy, case, decision, strict))
+
+
+def tried_in_turn(policy: Policy, cases: Sequence[Case]) -> Tried:
+    """The same of a case that several models may take, best first: the first that is let in does, else the first.
+
+    A rule that one of them is let in by is proved by the case only if no other would be let in without it.
+    """
+    results = [tried(policy, case) for case in cases]
+    taken = next((one for one in results if one.decision is None or one.decision.why is Why.ALLOWED), results[0])
+    rule = taken.proves
+    if rule is None or rule.effect is Effect.DENY:
+        return taken
+    others = (one.case for one in results if one is not taken)
+    return replace(taken, proves=None) if any(_passes_without(policy, other, rule) for other in others) else taken
+
+
+def _passes_without(policy: Policy, case: Case, rule: Rule) -> bool:
+    strict, _ = _held(policy, case)
+    return not _wrong(policy, case, policy.decide(case.caller, case.model, _without(policy, rule, strict)))
+
+
+def _without(policy: Policy, rule: Rule, holding: int) -> int:
+    return holding & ~(1 << policy.rules.index(rule))
 
 
 def coverage(policy: Policy, results: Iterable[Tried]) -> Coverage:
@@ -144,5 +167,5 @@ def _proved(policy: Policy, case: Case, decision: Decision, holding: int) -> Rul
     rule = decision.rule
     if rule is None or _decided(decision) is None:
         return None
-    without = policy.decide(case.caller, case.model, holding & ~(1 << policy.rules.index(rule)))
+    without = policy.decide(case.caller, case.model, _without(policy, rule, holding))
     return rule if _wrong(policy, case, without) else None

@@ -32,6 +32,7 @@ def test_a_number_above_its_cap_is_refused_by_name_value_and_cap(name: str, cap:
         meet({"max_tokens": 1, name: cap + 1}, CAP)
     assert str(refused.value) == f"'{name}' is {cap + 1}, and you may ask for {cap} at most."
     assert (refused.value.param, refused.value.status, refused.value.code) == (name, 400, "cap_exceeded")
+    assert refused.value.detail == f"{name} {cap + 1} > {cap}"
 
 
 @pytest.mark.parametrize(("name", "cap"), CAPPED)

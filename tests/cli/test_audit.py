@@ -186,3 +186,17 @@ def test_a_name_that_a_terminal_would_obey_is_written_out(said: Said, files: lis
 def test_a_bad_call_is_2(words: list[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         command_line.main(["audit", "verify", *words])
+
+
+def test_a_file_of_audit_lines_and_log_lines_is_whole_and_that_is_said(said: Said, files: list[Path]) -> None:
+    """Whoever collects standard output and standard error in one file has both."""
+    text = files[0].read_bytes().splitlines(keepends=True)
+    log = b'{"time":"2026-01-31T10:15:00.000Z","level":"info","event":"ready"}\n'
+    files[0].write_bytes(log + text[0] + log + b"".join(text[1:]))
+    code, out, _ = said(*files)
+    assert code == 0
+    assert "; 1 that are no audit lines, and without which the chain holds" in out or "; 2 that are no audit" in out
+    files[0].write_bytes(log + text[0] + log + b"".join(text[2:]))
+    code, out, _ = said(*files)
+    assert code == 1
+    assert "; 1 break" in out

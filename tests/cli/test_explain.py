@@ -17,6 +17,7 @@ from gateway.devcerts import Paths
 from gateway.policy.asked import Asked
 from gateway.policy.engine import Policy
 from gateway.policy.files import read
+from gateway.policy.history import keep
 from tests.identity.signers import Mint, ec_signer
 from tests.parts.gateway import Gateway, allow, oidc, pool
 from tests.policy.test_replay import line
@@ -195,8 +196,65 @@ def test_a_bad_call_is_told_in_one_line(explain: Explain, arguments: list[str], 
 def test_a_model_that_nobody_serves_is_said_to_be_unknown(explain: Explain) -> None:
     code, told, _ = explain("--groups", "data-science", "--model", "meta/medium")
 
+    assert code == 1
+    assert told.splitlines()[0].startswith("DENIED: ")
+    assert "because no pool serves meta/medium, so no rule is asked" in told
+    assert "the caller gets HTTP 404, model_not_found" in told
+    assert "403" not in told
+    code, told, _ = explain("--groups", "data-science", "--model", "meta/medium", "--json")
+    found = json.loads(told)
+    assert (code, found["decision"], found["status"], found["code"]) == (1, "deny", 404, "model_not_found")
+    assert (found["rule"], found["near_misses"]) == (None, [])
+
+
+def test_spaces_between_groups_and_scopes_are_no_part_of_their_names(explain: Explain) -> None:
+    code, told, _ = explain("--groups", "nlp, data-science ,", "--scopes", " a , b", "--model", "small")
     assert code == 0
-    assert "note: no pool serves meta/medium: the gateway answers 404" in told
+    assert told.startswith("ALLOWED: a caller without a name in data-science, nlp with scopes a, b vouched for")
+
+
+def test_a_version_that_no_rule_can_name_is_said_to_be_none(explain: Explain, site: Gateway) -> None:
+    rule = allow("first", ["meta/*"], subjects={"users": ["bob"]}, versions=["1"])
+    site.write_rules([rule])
+    _, told, _ = explain("--user", "bob", "--model", "meta/small", "--version", "01")
+    assert "it is for versions 1, and the call names '01', which is not a plain number" in told
+    _, told, _ = explain("--user", "bob", "--model", "meta/small")
+    assert "it is for versions 1, and the call names none" in told
+
+
+def test_a_call_that_a_limit_refused_is_explained_with_what_was_too_much(
+    explain: Explain, site: Gateway, tmp_path: Path
+) -> None:
+    """The rules let it pass; it is the answer that tells otherwise."""
+    written = read(site.policies)
+    caller = Principal("alice", "https://idp.test", "corp", frozenset({"data-science"}))
+    asked = Asked(caller, ModelRef("meta/small", Operation.INFER), 1.0)
+    refused = {"status": 400, "reason": "cap_exceeded", "detail": "max_tokens 4096 > 1024", "terms": "ds-chat"}
+    facts = line(Policy(written.rules, digest=written.digest), asked) | refused
+    (tmp_path / "audit.log").write_text(json.dumps(facts) + "\n")
+    code, told, _ = explain("--audit", tmp_path / "audit.log", "--decision", facts["decision_id"])
+    assert code == 0
+    assert "note: the rules let it pass, and the caller got 400 cap_exceeded: max_tokens 4096 > 1024" in told
+
+
+def test_a_decision_of_another_policy_is_told_with_where_its_text_is(
+    explain: Explain, site: Gateway, tmp_path: Path
+) -> None:
+    """The lines that are named are those of that text, and the file of that name may say something else by now."""
+    written = read(site.policies)
+    caller = Principal("alice", "https://idp.test", "corp", frozenset({"data-science"}))
+    asked = Asked(caller, ModelRef("meta/small", Operation.INFER), 1.0)
+    facts = line(Policy(written.rules, digest=written.digest), asked)
+    (tmp_path / "audit.log").write_text(json.dumps(facts) + "\n")
+    question = ("--audit", tmp_path / "audit.log", "--decision", facts["decision_id"], "--history", tmp_path / "kept")
+    keep(tmp_path / "kept", written, 5, lambda: written.digest)
+    assert "decided by policy" not in explain(*question)[1]
+    site.write_rules(RULES[1:])
+    code, told, _ = explain(*question)
+    assert code == 0
+    kept = tmp_path / "kept" / written.digest
+    note = f"decided by policy {written.digest}, not by what {site.policies} says now: lines are those of {kept}"
+    assert f"  note: {note}\n" in told
 
 
 def test_groups_that_nobody_knows_are_said_to_be_the_reason(explain: Explain) -> None:

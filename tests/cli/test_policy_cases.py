@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -100,7 +101,13 @@ def test_rules_without_a_case_are_named_and_fail_where_coverage_is_required(fold
     done = policy("test", "--policies", "policies", "--require-coverage", "100", "--junit", "out.xml", at=folder)
     assert done.returncode == 1
     assert done.stdout.splitlines()[-1] == "FAIL  50 % of the rules are covered, 100 % are required"
-    assert parsed((folder / "out.xml").read_bytes()).get("failures") == "1"
+    root = parsed((folder / "out.xml").read_bytes())
+    assert root.get("failures") == "1"
+    (failure,) = root.iter("failure")
+    assert failure.get("message", "").endswith("100 % are required; not covered: out (policies/rules.yaml:4)")
+    done = policy("test", "--policies", "policies", "--require-coverage", "100", "--json", at=folder)
+    told = json.loads(done.stdout)["coverage"]
+    assert (done.returncode, told["percent"], told["required"], told["enough"]) == (1, 50, 100, False)
 
 
 def test_programs_get_the_same_as_json_and_as_junit(folder: Path) -> None:
@@ -108,12 +115,14 @@ def test_programs_get_the_same_as_json_and_as_junit(folder: Path) -> None:
     done = policy("test", "--policies", "policies", "--json", "--junit", "out.xml", at=folder)
     told = json.loads(done.stdout)
     assert (done.returncode, told["passed"], told["failed"]) == (1, 2, 1)
-    assert told["coverage"] == {"percent": 100.0, "rules": 2, "uncovered": []}
+    assert told["coverage"] == {"percent": 100.0, "required": None, "enough": True, "rules": 2, "uncovered": []}
     assert told["cases"][0] == {
         "name": "ds chats",
         "file": "policies/tests/cases.yaml",
         "line": 3,
         "passed": True,
+        "model": "llama",
+        "asked_model": None,
         "expected": {"decision": "allow", "rule": "chat"},
         "decision": "allow",
         "rule": {"id": "chat", "file": "policies/rules.yaml", "line": 3},
@@ -131,11 +140,12 @@ def test_with_a_configuration_aliases_are_names_and_models_nobody_serves_are_a_w
     """Neither its certificates nor its secrets need to be there."""
     (folder / "gateway.yaml").write_text(CONFIG)
     add(folder, "  - {name: small is llama, subject: {groups: [ds]}, model: small, expect: allow}\n")
-    add(folder, "  - {name: no such, subject: {groups: [ds]}, model: lama, expect: deny}\n")
+    for name in ("no such", "again", "and again"):
+        add(folder, f"  - {{name: {name}, subject: {{groups: [ds]}}, model: lama, expect: deny}}\n")
     done = policy("test", "--config", "gateway.yaml", at=folder)
     assert done.returncode == 0, done.stdout
     assert done.stderr.splitlines() == [
-        "warning: policies/tests/cases.yaml:6: no such: no model of the configuration is called 'lama'"
+        "warning: policies/tests/cases.yaml:6: no such and 2 more cases: no model of the configuration is called 'lama'"
     ]
 
 
@@ -144,6 +154,19 @@ def test_the_files_that_are_given_are_tried_and_no_others(folder: Path) -> None:
     done = policy("test", "--policies", "policies", "more.yaml", at=folder)
     assert done.stdout.startswith("FAIL  strangers chat: ")
     assert "1 case: 0 passed, 1 failed" in done.stdout
+
+
+def test_where_there_are_no_cases_it_is_said_where_to_write_them(folder: Path) -> None:
+    shutil.rmtree(folder / "policies" / "tests")
+    done = policy("test", "--policies", "policies", at=folder)
+    told = "nim-gateway: there are no cases: write them in policies/tests/*.yaml, or name a file\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
+
+
+def test_cases_are_not_taken_for_a_policy(folder: Path) -> None:
+    done = policy("test", "--policies", "policies/tests", at=folder)
+    told = "policies/tests/cases.yaml:2:1: these are cases, for `policy test FILE`; a policy has rules\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
 
 
 @pytest.mark.parametrize(

@@ -71,8 +71,27 @@ def test_a_finding_is_a_line_with_its_place_and_code_and_ends_with_1(folder: Pat
                 "line": 3,
                 "message": "all of it is allowed by again at policies/rules.yaml:4, too",
             }
-        ]
+        ],
+        "ignored": 0,
     }
+
+
+def test_what_is_meant_is_left_out_by_code_or_for_one_rule(folder: Path) -> None:
+    deny = "{id: out, effect: deny, subjects: {groups: [x]}, models: [y], operations: [admin]}"
+    write(folder, "{id: again, effect: allow, subjects: {groups: [ds]}, models: ['*']}", deny)
+    assert {code for code, _ in codes(folder)} == {"redundant", "unreachable", "unknown_model", "unknown_group"}
+    ignored = ("redundant:chat", "unreachable", "unknown_model", "unknown_group")
+    done = policy("lint", "--config", "gateway.yaml", *(f"--ignore={one}" for one in ignored), at=folder)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "policies: nothing found, 4 ignored\n", "")
+
+
+def test_what_is_ignored_in_vain_or_unknown_is_told(folder: Path) -> None:
+    done = policy("lint", "--policies", "policies", "--ignore", "redundant:chat", at=folder)
+    told = "warning: --ignore redundant:chat leaves nothing out\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, "policies: nothing found\n", told)
+    done = policy("lint", "--policies", "policies", "--ignore", "redundand", at=folder)
+    assert done.returncode == 2
+    assert "there is no code 'redundand'; there is unreachable, redundant," in done.stderr
 
 
 @pytest.mark.parametrize(

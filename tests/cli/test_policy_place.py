@@ -80,14 +80,71 @@ def test_a_configuration_around_other_policies_says_what_aliases_mean_to_all(
     assert "note: small is an alias of llama, served by pool nim" in capsys.readouterr().out
 
 
-def test_a_name_that_models_share_stands_for_none_of_them_alone(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_name_that_models_share_stands_for_the_one_that_its_caller_gets(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in the gateway: drawn by provider and user, and where that one is not granted, the next that is."""
     around = ["--root", str(site), "--config", "gateway.yaml"]
-    assert main(["policy", "explain", *around, *QUESTION, "either"]) == 2
-    assert "either stands for several models: big, llama; name one of them" in capsys.readouterr().err
-    case = "  - {name: canary, subject: {groups: [ds]}, model: either, expect: deny}\n"
-    (site / "policies" / "tests" / "more.yaml").write_text(f"version: 1\ncases:\n{case}")
-    assert main(["policy", "test", *around]) == 0
-    assert "canary: 'either' means big, llama; name one of them" in capsys.readouterr().err
+    told = set()
+    for number in range(40):
+        who = ["--user", f"user-{number}", "--groups", "ds", "--model", "either"]
+        assert main(["policy", "explain", *around, *who]) == 0
+        out = capsys.readouterr().out
+        assert "infer on llama" in out
+        told.add(out.partition("  note: ")[2].splitlines()[0])
+    either = "either is an alias of several models, "
+    assert told == {
+        f"{either}big, llama; this caller draws llama",
+        f"{either}big, llama; this caller draws big, may not use it, and gets llama",
+    }
+    assert main(["policy", "explain", *around, *QUESTION, "either"]) == 0
+    assert "which of them a caller draws hangs on --user and --issuer, and this is about" in capsys.readouterr().out
+    assert main(["policy", "explain", *around, "--user", "eve", "--model", "either"]) == 1
+    assert "model_not_allowed" in capsys.readouterr().out
+
+
+def test_cases_may_name_what_models_share(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    around = ["--root", str(site), "--config", "gateway.yaml"]
+
+    def tried(*cases: str) -> tuple[int, str, str]:
+        text = "".join(f"  - {{name: c{number}, {case}}}\n" for number, case in enumerate(cases))
+        (site / "policies" / "tests" / "cases.yaml").write_text(f"version: 1\ncases:\n{text}")
+        return main(["policy", "test", *around]), *capsys.readouterr()
+
+    users = [f"subject: {{user: u{number}, issuer: corp, groups: [ds]}}, model: either" for number in range(20)]
+    code, out, err = tried(*(f"{user}, expect: allow, rule: chat" for user in users))
+    assert (code, err) == (0, "")
+    assert "1 of 2 rules covered" in out
+    code, _, err = tried(*["subject: {groups: [ds]}, model: either, expect: allow, rule: chat"] * 3)
+    assert code == 0
+    assert "c0 and 2 more cases: which of big, llama a caller draws for 'either' hangs on user and issuer" in err
+    code, out, _ = tried(f"{users[0]}, expect: deny")
+    assert code == 1
+    assert "expected deny, got allow by chat" in out
+    assert " for llama, which was drawn for either (" in out
+
+
+def test_a_rule_is_not_covered_by_a_case_that_passes_without_it_for_another_model(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever loses the one model gets the other, so the call is let in all the same."""
+    (site / "policies" / "rules.yaml").write_text(
+        "version: 1\nrules:\n"
+        "  - {id: one, effect: allow, subjects: {groups: [ds]}, models: [llama]}\n"
+        "  - {id: two, effect: allow, subjects: {groups: [ds]}, models: [big]}\n"
+    )
+    case = "  - {name: canary, subject: {user: a, issuer: corp, groups: [ds]}, model: either, expect: allow}\n"
+    (site / "policies" / "tests" / "cases.yaml").write_text(f"version: 1\ncases:\n{case}")
+    assert main(["policy", "test", "--root", str(site), "--config", "gateway.yaml"]) == 0
+    assert "0 of 2 rules covered" in capsys.readouterr().out
+
+
+def test_a_rule_for_a_name_that_models_share_is_told_what_it_is(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (site / "policies" / "rules.yaml").read_text()
+    (site / "policies" / "rules.yaml").write_text(text.replace("[llama]", "[either]"))
+    assert main(["policy", "lint", "--root", str(site), "--config", "gateway.yaml"]) == 1
+    told = "'either' is an alias of several models, and rules speak of them by name: llama, big [unknown_model]"
+    assert told in capsys.readouterr().out
 
 
 def test_the_name_of_a_model_is_that_model_though_another_protocol_has_it_for_an_alias(

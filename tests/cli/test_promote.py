@@ -68,6 +68,17 @@ def site(tmp_path: Path, certificates: Paths) -> Site:
     return Site(tmp_path, certificates)
 
 
+def test_whoever_works_beside_the_policies_is_told_short_paths(
+    site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(site.folder)
+    assert main(["policy", "promote", "--config", "gateway.yaml"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("in force: policies: 3 rules, ")
+    assert "what was in force is kept in policies.before-" in told
+    assert str(site.folder) not in told
+
+
 def test_a_folder_takes_the_place_of_the_other_and_what_was_is_kept(
     site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -204,6 +204,14 @@ def test_what_does_not_fit_is_refused(write: Write, old: str, new: str, words: s
     assert len(lines) == (2 if "\nx:" in new or "  x:" in new else 1), lines
 
 
+def test_of_a_misspelt_folder_of_policies_nothing_is_said_but_that(write: Write) -> None:
+    lines = refused(write(MINIMAL.replace("policies: policies", "policies: {enforc: policies, history: kept}")))
+    assert [line.partition(": ")[2] for line in lines] == [
+        "the setting 'enforce' is missing",
+        "unknown setting 'enforc'; did you mean 'enforce'?",
+    ]
+
+
 @pytest.mark.parametrize("lifetime", ["999ms", "25h"])
 def test_a_token_that_lasts_no_time_or_for_ever_is_refused(write: Write, lifetime: str) -> None:
     login = "      login: {client_id: gateway}\n      audience"

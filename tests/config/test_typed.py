@@ -89,7 +89,10 @@ def test_a_good_document_becomes_frozen_values() -> None:
         ("items: [{count: true}]\n", "1:10: expected a whole number"),
         ("items: [{count: 13}]\n", "1:9: not thirteen"),
         ("items: [{count: 1, wait: 3}]\n", "1:20: expected a time: a number with ms, s, m or h, such as 30s"),
-        ("items: [{count: 1, names: a}]\n", "1:20: expected a list"),
+        (
+            "items: [{count: 1, names: a}]\n",
+            "1:20: expected a list; in brackets, also where it holds one thing: 'names: [...]'",
+        ),
         ("items: [{count: 1, names: [a, 1.10]}]\n", "1:31: expected text; put it in quotes"),
         ("items: [{count: 1, cuont: 1}]\n", "1:20: unknown setting 'cuont'; did you mean 'count'?"),
         ("items: [{count: 1, frmo: a}]\n", "1:20: unknown setting 'frmo'; did you mean 'from'?"),

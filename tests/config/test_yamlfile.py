@@ -125,10 +125,10 @@ def test_whether_a_value_has_quotes_is_known() -> None:
         (b"a: 1\nb:\n  c: 1\n  'c': 2\n", "4:3", "twice, first in line 3"),
         (b"a: 1234567890123456789\n", "1:4", "too long"),
         (b"a: 1e999\n", "1:4", "too large"),
-        (b"a: [1, 2\n", "2:1", "not valid YAML"),
+        (b"a: [1, 2\n", "1:4", "the bracket that opens here is not closed"),
         (b"a: [nvidia/*, **]\n", "1:16", "a text that begins with '*' needs quotes"),
         (b"a: b: c\n", "1:5", "not valid YAML"),
-        (b"a: '\n", "2:1", "not valid YAML"),
+        (b"a: '\n", "1:4", "the quote that opens here is never closed"),
         (b"[" * (DEEPEST + 1), f"1:{DEEPEST + 1}", "deeper than 64"),
         (b"x" * (LARGEST + 1), "1:1", "larger than 1024 KiB"),
     ],
@@ -138,6 +138,32 @@ def test_what_could_be_read_in_two_ways_is_refused_with_its_place(text: bytes, p
     first = refused(text)[0]
     assert first.startswith(f"f.yaml:{place}: ")
     assert words in first
+
+
+RULE = "rules:\n  - id: a\n    effect: allow\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "words"),
+    [
+        (f"{RULE}     subjects: {{groups: [a]}}\n", "4:14", "is it indented deeper than the keys above"),
+        ("rules:\n  - id:a\n    effect: allow\n", "3:11", "lacks a key above the space behind its ':'"),
+        (f"{RULE}   models: [m]\n", "4:4", "in no item of the list of line 2: indent it as the keys of its item"),
+        (f"{RULE}  models: [m]\n", "4:3", "in no item of the list of line 2"),
+        ("rules:\n- id: a\n - id: b\n", "3:2", "indented otherwise than the keys from line 1 on"),
+        (f'{RULE}    models: ["x]\n    versions: [1]\n', "4:14", "the quote that opens here is never closed"),
+        (f"{RULE}    models: [x\n  - id: b\n", "4:13", "the bracket that opens here is not closed"),
+        ("from: [::1/128]\n", "1:8", "needs quotes, as an IPv6 address"),
+        ("models: [@m]\n", "1:10", "begins with '@', '`' or '%' needs quotes"),
+        ("a: 1\nb\nc: 2\n", "3:1", "line 2 is no key with a ':'"),
+        ("models: - m\n", "1:9", "a list begins in a line of its own, or stands in brackets"),
+        ('a: "\\d"\n', "1:5", "in double quotes a '\\' is written"),
+    ],
+)
+def test_of_what_is_no_yaml_it_is_said_what_was_meant_and_where(text: str, place: str, words: str) -> None:
+    (told,) = refused(text)
+    assert told.startswith(f"f.yaml:{place}: not valid YAML: ")
+    assert words in told
 
 
 def test_every_mistake_of_a_file_is_said_at_once_in_order() -> None:

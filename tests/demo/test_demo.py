@@ -41,7 +41,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
             process.communicate(timeout=SOON)
 
 
-def test_the_self_check_passes_and_names_each_call(start: Start) -> None:
+def test_the_self_check_passes_and_names_each_call(start: Start, tmp_path: Path) -> None:
     process = start(DEMO_PORT="0", DEMO_SECONDS="100")
     output, errors = process.communicate(timeout=SOON)
     assert process.returncode == 0, output + errors
@@ -50,6 +50,10 @@ def test_the_self_check_passes_and_names_each_call(start: Start) -> None:
     assert "FAILED" not in output
     for told in ("bob may not chat (curl)", "nobody may do anything", "no such model", "(openai", "(tritonclient"):
         assert told in verdicts or told.replace("(", "as ") in verdicts
+    (audit,) = tmp_path.glob(".demo/*/audit.jsonl")
+    command = [sys.executable, "-m", "gateway", "audit", "verify", str(audit)]
+    verified = subprocess.run(command, capture_output=True, text=True, timeout=SOON, check=False)
+    assert verified.returncode == 0, verified.stdout + verified.stderr
 
 
 def test_ctrl_c_stops_everything_that_was_started(start: Start) -> None:

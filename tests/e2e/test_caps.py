@@ -101,6 +101,7 @@ def test_too_much_is_refused_by_field_value_and_cap_and_reaches_nobody(alice: As
     }
     line = alice.gateway.audit_of(answer["x-request-id"])
     assert (line["reason"], line["terms"], line["changed"]) == ("cap_exceeded", "strict", [])
+    assert line["detail"] == "max_tokens 4096 > 10"
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [

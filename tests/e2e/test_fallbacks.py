@@ -14,6 +14,7 @@ import pytest
 from openai import OpenAI
 from openai.types.chat import ChatCompletionUserMessageParam
 
+from gateway.__main__ import main
 from tests.conftest import StartGateway, Token
 from tests.parts import scripts
 from tests.parts.client import ask
@@ -180,7 +181,7 @@ def test_an_alias_of_one_model_is_granted_with_that_model_and_with_nothing_else(
 
 
 def test_a_name_that_models_share_is_listed_for_who_may_use_one_of_them_and_sticks(
-    start_gateway: StartGateway, token: Token
+    start_gateway: StartGateway, token: Token, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Stub() as stub:
         targets = [{"model": name, "weight": weight} for name, weight in (("a", 50), ("b", 50), ("none", 0))]
@@ -206,6 +207,32 @@ def test_a_name_that_models_share_is_listed_for_who_may_use_one_of_them_and_stic
         assert {again["x-gateway-model"]} == set(drawn)
         line = gateway.audit_of(again["x-request-id"])
         assert (line["model"], line["asked_model"]) == (again["x-gateway-model"], "all")
+        question = ["--user", line["subject"], "--groups", ",".join(line["groups"]), "--model", "all", "--json"]
+        assert main(["policy", "explain", "--config", str(gateway.config_file), *question]) == 0
+        assert json.loads(capsys.readouterr().out)["model"] == line["model"]
+
+
+def test_the_audit_line_tells_a_drawn_model_also_where_another_answered_in_its_place(
+    start_gateway: StartGateway, token: Token
+) -> None:
+    """Whoever judges a new model by calls that drew it must see those that it failed."""
+    with Stub(scripts.sized(b"{}", 503)) as busy, Stub() as good:
+        targets = [{"model": "new", "weight": 1}, {"model": "old", "weight": 0}]
+        pools = [pool("new", [{"name": "new", "fallback": ["old"]}], busy.url), pool("old", ["old"], good.url)]
+        gateway = start_gateway(pools, aliases=[{"name": "all", "targets": targets}])
+        for name in ("new", "old"):
+            gateway.backends_up(name, 1)
+
+        def told(model: str) -> tuple[str, str | None, str | None]:
+            answer = gateway.ask("POST", PATH, body={"model": model}, token=token("alice"))
+            line = gateway.audit_of(answer["x-request-id"])
+            return line["model"], line["asked_model"], line["drawn_model"]
+
+        assert told("all") == ("old", "all", "new")
+        assert told("old") == ("old", None, None)
+        busy.answer = good.answer
+        assert told("all") == ("new", "all", "new")
+        assert told("all") == ("new", "all", "new")
 
 
 def test_a_backend_cannot_say_which_model_answered(start_gateway: StartGateway, token: Token) -> None:

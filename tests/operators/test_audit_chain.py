@@ -56,7 +56,7 @@ def perfect(report: Report) -> bool:
         and report.from_start
         and report.joined
         and report.closed
-        and not any(one.torn for one in report.files)
+        and not any(one.torn or one.foreign for one in report.files)
     )
 
 
@@ -76,6 +76,48 @@ def test_a_file_as_it_was_written_is_whole(written: bytes) -> None:
     report = verified(written)
     assert perfect(report)
     assert (report.files[0].lines, report.files[0].crashes, report.open_lines) == (20, 0, 0)
+
+
+LOG = b'{"time":"2026-01-31T10:15:00.000Z","level":"info","event":"ready"}\n'
+
+
+def mixed(written: bytes, data: st.DataObject) -> list[bytes]:
+    """As it comes from a supervisor that collects standard output and standard error in one file."""
+    lines = written.splitlines(keepends=True)
+    for _ in range(data.draw(st.integers(1, 6))):
+        lines.insert(
+            data.draw(st.integers(0, len(lines) - 1)), data.draw(st.sampled_from([LOG, b"Traceback\n", b"\n"]))
+        )
+    return lines
+
+
+@given(data=st.data())
+def test_lines_of_others_are_counted_and_break_nothing(written: bytes, data: st.DataObject) -> None:
+    lines = mixed(written, data)
+    report = verified(b"".join(lines))
+    assert (report.whole, report.from_start, report.head) == (True, True, verified(written).head)
+    assert report.files[0].foreign == len(lines) - 20
+
+
+@given(data=st.data())
+def test_among_lines_of_others_no_audit_line_is_removed_changed_or_moved_unnoticed(
+    written: bytes, data: st.DataObject
+) -> None:
+    lines = mixed(written, data)
+    ours = [at for at, line in enumerate(lines) if chain.ours(line)]
+    at = data.draw(st.sampled_from(ours[:-1]))
+    what = data.draw(st.sampled_from(["remove", "hide", "change", "swap"]))
+    if what == "remove":
+        del lines[at]
+    elif what == "hide":
+        lines[at] = LOG
+    elif what == "change":
+        lines[at] = lines[at].replace(b"2026", b"2027", 1)
+    else:
+        other = data.draw(st.sampled_from([other for other in ours if lines[other] != lines[at]]))
+        lines[at], lines[other] = lines[other], lines[at]
+    report = verified(b"".join(lines))
+    assert not (report.whole and report.from_start and report.closed)
 
 
 @given(data=st.data())
@@ -146,14 +188,15 @@ def test_what_the_caller_writes_is_no_link() -> None:
 
 @given(data=st.data())
 def test_no_line_can_be_put_before_a_file_unnoticed_wherever_a_check_begins(data: st.DataObject) -> None:
-    forged = b"".join(data.draw(st.lists(st.sampled_from([line(1), b"{}\n", b"x", b"\n\n\n"]), min_size=1, max_size=3)))
+    forged = b"".join(data.draw(st.lists(st.sampled_from([line(1), line(2), b"x", b"\n\n\n"]), min_size=1, max_size=3)))
     first, second = rotated()
     head = verified(first).head
     assert verified(second, after=head).whole
     assert not verified(forged + second, after=head).whole
     if forged.strip():  # empty lines say nothing, and may be the rest of a line whose file was truncated
         assert not verified(forged + second).whole
-        assert not verified(forged + first).whole
+        report = verified(forged + first)
+        assert not report.whole or report.files[0].foreign
 
 
 def test_files_without_a_chain_may_stand_before_those_with_one_and_that_is_said(written: bytes) -> None:

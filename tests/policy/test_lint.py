@@ -35,6 +35,41 @@ def found(*rules: Rule, overlaps: bool = False) -> list[tuple[str, str | None]]:
     return [(finding.code, finding.rule) for finding in lint(numbered, overlaps=overlaps)]
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    ["meta/llama-?", "meta/[ab]", "meta/llama-{8b,70b}", "\u201cnvidia/*\u201d", "/a", "^meta/.*$", "a|b", "'m'"],
+)
+def test_a_pattern_of_another_kind_is_found(pattern: str) -> None:
+    assert found(rule("r", models=(pattern, "m"))) == [("odd_name", "r")]
+
+
+@pytest.mark.parametrize("pattern", ["**", "meta/*", "a.b_c-d:e@f+g/h-*"])
+def test_a_pattern_of_ours_is_not(pattern: str) -> None:
+    assert found(rule("r", models=(pattern,), groups=frozenset({"O'Brien's", "d\u2019or"}))) == []
+
+
+@pytest.mark.parametrize("kind", ["users", "groups", "clients", "scopes"])
+def test_a_name_in_quotes_that_yaml_does_not_know_is_found(kind: str) -> None:
+    named: dict[str, Any] = {kind: frozenset({"\u201cx\u201d"})}
+    assert ("odd_name", "r") in found(rule("r", **named))
+
+
+@pytest.mark.parametrize(
+    ("zone", "odd"),
+    [
+        ("EST", True),
+        ("Etc/GMT+1", True),
+        ("Etc/GMT-14", True),
+        ("Etc/GMT+0", False),
+        ("UTC", False),
+        ("Asia/Tokyo", False),
+    ],
+)
+def test_a_zone_that_is_another_than_it_looks_is_found(zone: str, *, odd: bool) -> None:
+    window = Window(zone, frozenset(range(7)), 480, 1200)
+    assert found(rule("r", window=window)) == ([("odd_zone", "r")] if odd else [])
+
+
 def claims(rules: list[Rule], *codes: str) -> list[str | None]:
     return [finding.rule for finding in lint(rules) if finding.code in codes]
 

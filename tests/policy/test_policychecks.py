@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.policy.checks import LIMITS, RATES
-from gateway.policy.files import Limits
+from gateway.policy.files import Limits, load
 from gateway.terms import Terms
 from tests.policy.files import one, put, wrong
 
@@ -24,7 +24,7 @@ from tests.policy.files import one, put, wrong
         (one(subjects=""), "3:5", "the setting 'subjects' is missing"),
         (one(subjects="{}"), "5:5", "names nobody"),
         (one(subjects="{groups: [], users: []}"), "5:5", "names nobody"),
-        (one(subjects="{groups: g}"), "5:16", "expected a list"),
+        (one(subjects="{groups: g}"), "5:16", "in brackets, also where it holds one thing: 'groups: [...]'"),
         (one(subjects="{groups: [1]}"), "5:25", "expected text"),
         (one(subjects='{groups: ["!interns"]}'), "5:25", "name the group in 'not_groups' instead"),
         (one(subjects='{groups: [g], not_groups: ["!h"]}'), "5:42", "'not_groups' leaves out already"),
@@ -38,7 +38,7 @@ from tests.policy.files import one, put, wrong
         (one(subjects="{groups: [g], issuer: [corp]}"), "5:29", "did you mean 'issuers'?"),
         (one(models=""), "3:5", "the setting 'models' is missing"),
         (one(models="[]"), "6:5", "at least one is needed here"),
-        (one(models="m"), "6:5", "expected a list"),
+        (one(models="m"), "6:5", "in brackets, also where it holds one thing: 'models: [...]'"),
         (one(models='["!m"]'), "6:14", "'!' does not exclude"),
         (one(models='["m "]'), "6:14", "begins or ends with a space"),
         (one(models=f"[{'m' * 600}]"), "6:14", "at most 512 characters"),
@@ -85,6 +85,18 @@ def test_of_a_rate_that_comes_later_its_number_is_checked_already(tmp_path: Path
     ]
 
 
+def test_what_is_said_to_be_needed_in_limits_is_not_refused_there(tmp_path: Path) -> None:
+    (told,) = wrong(put(tmp_path, a=one(limits="{on_excess: clamp}")))
+    named = told.partition("at least one of ")[2].removesuffix(" is needed").split(", ")
+    assert {"max_tokens", "input", "remote_media"} < set(named)
+    given = {"input": "1KiB", "remote_media": "false"}
+    for name in named:
+        put(tmp_path, a=one(limits=f"{{{name}: {given.get(name, 1)}}}"))
+        load(tmp_path)
+    (told,) = wrong(put(tmp_path, a=one(limits="{concurrent: 4}")))
+    assert "comes with a later version" in told
+
+
 @pytest.mark.parametrize(
     ("setting", "place", "message"),
     [
@@ -103,8 +115,9 @@ def test_of_a_rate_that_comes_later_its_number_is_checked_already(tmp_path: Path
         ({"when": "{days: [mon], timezone: ''}"}, "7:25", "no time zone of this name"),
         ({"when": "{days: [mon], timezone: Europe}"}, "7:25", "no time zone of this name"),
         ({"when": "{days: [mon], timezone: tzdata.zi}"}, "7:25", "no time zone of this name"),
-        ({"when": "{hours: '8:00-20:00', timezone: UTC}"}, "7:12", "expected two times of the day"),
-        ({"when": "{hours: '08:00-24:00', timezone: UTC}"}, "7:12", "expected two times of the day"),
+        ({"when": "{hours: '8:00-20:00', timezone: UTC}"}, "7:12", 'each in four digits, like "08:00-20:00"'),
+        ({"when": "{hours: '08:00-24:00', timezone: UTC}"}, "7:12", "the end of a day is written 00:00"),
+        ({"when": "{days: mon-fri, timezone: UTC}"}, "7:12", "'days: [...]'"),
         ({"when": "{hours: '08:00-20:60', timezone: UTC}"}, "7:12", "expected two times of the day"),
         ({"when": "{hours: '08:00-08:00', timezone: UTC}"}, "7:12", "begins and ends at the same time"),
         ({"when": "{day: [mon], days: [mon], timezone: UTC}"}, "7:12", "unknown setting 'day'"),
@@ -114,7 +127,7 @@ def test_of_a_rate_that_comes_later_its_number_is_checked_already(tmp_path: Path
         ({"from_": "[intranet]"}, "7:12", "expected a network"),
         ({"from_": "['fe80::%eth0/64']"}, "7:12", "expected a network"),
         ({"from_": "['::ffff:10.0.0.0/104']"}, "7:12", "give a network of IPv4 as such"),
-        ({"from_": "10.20.0.0/16"}, "7:5", "expected a list"),
+        ({"from_": "10.20.0.0/16"}, "7:5", "in brackets, also where it holds one thing: 'from: [...]'"),
         ({"limits": "{}"}, "7:5", "at least one of"),
         ({"limits": "{on_excess: reject}"}, "7:5", "at least one of"),
         ({"limits": "{n: 0}"}, "7:14", "must be at least 1"),

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """One action, with its own arguments."""
     parser.epilog = EXAMPLE
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="|".join(ACTIONS))
     for name, module_name in ACTIONS.items():
         module = importlib.import_module(module_name)
         action = actions.add_parser(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gateway import identities
 from gateway.call import ModelRef, Operation, Principal
-from gateway.cli.policy.named import models_named
+from gateway.cli.policy.named import drawn, models_named
 from gateway.cli.policy.place import add_policies, place
 from gateway.cli.saying import CannotSay
 from gateway.identity.credentials.bearer import TOKEN_LIMIT
@@ -27,6 +27,7 @@ from gateway.policy.asked import Asked
 from gateway.policy.cases import BY_NAME
 from gateway.policy.conditions import address_of
 from gateway.policy.engine import Policy
+from gateway.policy.explain import listed
 from gateway.policy.files import Written, read
 from gateway.policy.moments import moment
 from gateway.settings import OidcIssuer, Settings
@@ -99,20 +100,49 @@ def asked(args: argparse.Namespace, site: Site, note: Notes) -> Asked:
         raise BadCall(f"--from: {args.peer!r} is no address")
     if args.peer is None and any(rule.networks for rule in site.written.rules):
         note("no address was given with --from: rules for networks do not let in, and deny")
-    return Asked(principal, model_of(args, site.settings, note), at, args.peer)
+    model = _drawn(args, site, principal, at, note) or model_of(args, site.settings, note)
+    return Asked(principal, model, at, args.peer)
+
+
+def served(args: argparse.Namespace, site: Site) -> bool:
+    """Whether anything is called as `--model` says, as far as is known."""
+    return site.settings is None or bool(models_named(args.model, site.settings))
+
+
+def _drawn(args: argparse.Namespace, site: Site, caller: Principal, at: float, note: Notes) -> ModelRef | None:
+    """As `model_of`, of a name that models share the one that this caller gets; None: it is another name."""
+    models = () if site.settings is None else drawn(args.model, site.settings, caller)
+    if not models:
+        return None
+    policy = site.policy()
+    holding = policy.holding(at, args.peer)
+    asked = [replace(_ref(args, model), asked=args.model) for model in models]
+    taken = next((model for model in asked if policy.may(caller, model, holding)), asked[0])
+    others = f"{args.model} is an alias of several models, {listed(models)}"
+    if len(models) == 1:
+        note(f"{args.model} is an alias of {taken.name}")
+    elif not (caller.subject and caller.provider):
+        note(f"{others}; which of them a caller draws hangs on --user and --issuer, and this is about {taken.name}")
+    elif taken is asked[0]:
+        note(f"{others}; this caller draws {taken.name}")
+    else:
+        note(f"{others}; this caller draws {models[0]}, may not use it, and gets {taken.name}")
+    return taken
+
+
+def _ref(args: argparse.Namespace, name: str) -> ModelRef:
+    operation = Operation(args.operation or Operation.INFER)
+    return ModelRef(name, operation, args.model_version, args.explicit or operation in BY_NAME)
 
 
 def model_of(args: argparse.Namespace, settings: Settings | None, note: Notes) -> ModelRef:
     """What is asked for, aliases resolved. Raises `BadCall`."""
-    operation = Operation(args.operation or Operation.INFER)
-    name = args.model if settings is None else _resolved(args.model, settings, note)
-    return ModelRef(name, operation, args.model_version, args.explicit or operation in BY_NAME)
+    return _ref(args, args.model if settings is None else _resolved(args.model, settings, note))
 
 
 def _resolved(name: str, settings: Settings, note: Notes) -> str:
     models = models_named(name, settings)
     if not models:
-        note(f"no pool serves {name}: the gateway answers 404 (model_not_found), whatever rules say")
         return name
     if len(models) > 1:
         raise BadCall(f"{name} stands for several models: {', '.join(models)}; name one of them")
@@ -139,7 +169,7 @@ def _caller(args: argparse.Namespace, site: Site, note: Notes) -> Principal:
 
 
 def _split(text: str | None) -> list[str]:
-    return [name for name in (text or "").split(",") if name]
+    return [name for part in (text or "").split(",") if (name := part.strip())]
 
 
 def _provider(named: str | None, site: Site, note: Notes) -> str:

@@ -6,6 +6,7 @@ Knows: arguments, what is printed where. Must not know: how a case is decided, w
 from __future__ import annotations
 
 import argparse
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,15 +14,16 @@ from typing import Any, Final
 
 from gateway.cli.policy import said
 from gateway.cli.policy.junit import junit
-from gateway.cli.policy.named import models_named
+from gateway.cli.policy.named import drawn, models_named
 from gateway.cli.policy.place import Place, add_policies, place
-from gateway.cli.saying import counted, finished, say, say_json, warn
+from gateway.cli.saying import CannotSay, counted, finished, say, say_json, warn
 from gateway.config.mistakes import Mistakes
 from gateway.policy import cases as casefile
 from gateway.policy.cases import Case
 from gateway.policy.engine import Policy, Why
+from gateway.policy.explain import listed
 from gateway.policy.files import load
-from gateway.policy.trial import Coverage, Tried, coverage, told, tried
+from gateway.policy.trial import Coverage, Tried, coverage, told, tried_in_turn
 from gateway.startup import CannotStart
 
 TEXT: Final = "try the cases that are kept beside the policies"
@@ -56,17 +58,16 @@ def run(args: argparse.Namespace) -> int:
     try:
         asked = place(args)
         policy = Policy(load(asked.policies))
-        files = args.files or [casefile.beside(asked.policies)]
-        known, warnings = _known(asked, casefile.read(files))
-        results = [tried(policy, case) for case in known]
+        known, warnings = _known(asked, casefile.read(args.files or [_beside(asked.policies)]))
+        results = [tried_in_turn(policy, cases) for cases in known]
         covered = coverage(policy, results)
         lacking = _lacking(covered, args.require_coverage)
         if args.junit is not None:
-            args.junit.write_bytes(junit(results, lacking))
-    except (Mistakes, CannotStart, OSError) as error:
+            args.junit.write_bytes(junit(results, lacking, covered.uncovered))
+    except (Mistakes, CannotStart, CannotSay, OSError) as error:
         return finished(error)
     warn(f"warning: {warning}" for warning in warnings)
-    answer = _Answer(results, covered, lacking)
+    answer = _Answer(results, covered, args.require_coverage, lacking)
     if args.json:
         say_json(answer.told())
     else:
@@ -95,25 +96,48 @@ def _rounded(percent: float) -> str:
     return f"{int(percent * 10) / 10:g}"
 
 
-def _known(asked: Place, cases: Sequence[Case]) -> tuple[list[Case], list[str]]:
-    """The cases with aliases of models resolved as the gateway does, and what looks odd about their models."""
-    if asked.settings is None:
-        return list(cases), []
-    found, warnings = [], []
+def _beside(policies: Path) -> Path:
+    """The folder of cases. Raises `CannotSay` where there is none."""
+    folder = casefile.beside(policies)
+    if not folder.is_dir():
+        raise CannotSay(f"there are no cases: write them in {folder}/*.yaml, or name a file")
+    return folder
+
+
+def _known(asked: Place, cases: Sequence[Case]) -> tuple[list[list[Case]], list[str]]:
+    """Each case with the models that it may be about, resolved as the gateway does, and what looks odd about them."""
+    settings = asked.settings
+    if settings is None:
+        return [[case] for case in cases], []
+    known, odd = [], defaultdict[str, list[Case]](list)
     for case in cases:
-        name, models = case.model.name, models_named(case.model.name, asked.settings)
+        name = case.model.name
+        drawing = drawn(name, settings, case.caller)
+        models = drawing or models_named(name, settings)
         if not models:
-            warnings.append(f"{case.place}: {case.name}: no model of the configuration is called {name!r}")
-        if len(models) > 1:
-            warnings.append(f"{case.place}: {case.name}: {name!r} means {', '.join(models)}; name one of them")
-        found.append(replace(case, model=replace(case.model, name=models[0])) if len(models) == 1 else case)
-    return found, warnings
+            odd[f"no model of the configuration is called {name!r}"].append(case)
+        elif len(models) > 1 and not drawing:
+            odd[f"{name!r} means {listed(models)}; name one of them"].append(case)
+        elif len(models) > 1 and case.rule and not (case.caller.subject and case.caller.provider):
+            odd[f"which of {listed(models)} a caller draws for {name!r} hangs on user and issuer"].append(case)
+        if not drawing and len(models) != 1:
+            models = (name,)
+        asked_name = name if drawing else ""
+        known.append([replace(case, model=replace(case.model, name=one, asked=asked_name)) for one in models])
+    return known, [_warning(what, about) for what, about in odd.items()]
+
+
+def _warning(what: str, about: Sequence[Case]) -> str:
+    """One line, however many cases it is about."""
+    more = f" and {counted(len(about) - 1, 'more case')}" if len(about) > 1 else ""
+    return f"{about[0].place}: {about[0].name}{more}: {what}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
     results: Sequence[Tried]
     coverage: Coverage
+    required: float | None
     lacking: str
 
     @property
@@ -127,7 +151,7 @@ class _Answer:
     def lines(self) -> list[str]:
         """For people."""
         lines = [
-            f"ok    {each.case.name}" if each.passed else f"FAIL  {each.case.name}: {each.wrong} ({each.case.place})"
+            f"ok    {each.case.name}" if each.passed else f"FAIL  {each.case.name}: {_wrong(each)}"
             for each in self.results
         ]
         rules, missed = self.coverage.rules, self.coverage.uncovered
@@ -146,11 +170,19 @@ class _Answer:
             "failed": self.failed,
             "cases": [_case(result) for result in self.results],
             "coverage": {
-                "percent": self.coverage.percent,
+                "percent": float(_rounded(self.coverage.percent)),
+                "required": self.required,
+                "enough": not self.lacking,
                 "rules": self.coverage.rules,
                 "uncovered": [said.rule(rule) for rule in self.coverage.uncovered],
             },
         }
+
+
+def _wrong(result: Tried) -> str:
+    model = result.case.model
+    which = f" for {model.name}, which was drawn for {model.asked}" if model.asked else ""
+    return f"{result.wrong}{which} ({result.case.place})"
 
 
 def _case(result: Tried) -> dict[str, Any]:
@@ -160,6 +192,8 @@ def _case(result: Tried) -> dict[str, Any]:
         "file": case.file,
         "line": case.line,
         "passed": result.passed,
+        "model": case.model.name,
+        "asked_model": case.model.asked or None,
         "expected": {"decision": "allow" if case.allowed else "deny", "rule": case.rule},
         "decision": None if decision is None else "allow" if decision.why is Why.ALLOWED else "deny",
         "rule": None if decision is None or decision.rule is None else said.rule(decision.rule),

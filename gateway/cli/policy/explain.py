@@ -19,7 +19,7 @@ from gateway.cli.saying import CannotSay, finished, say, say_json
 from gateway.config.mistakes import Mistakes
 from gateway.policy.asked import Asked
 from gateway.policy.engine import Policy
-from gateway.policy.explain import explain
+from gateway.policy.explain import Explanation, explain, unserved
 from gateway.policy.replay import Logged, NotReplayable, difference, logged, logged_for
 from gateway.startup import CannotStart
 
@@ -59,8 +59,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _explain(args: argparse.Namespace, site: Site) -> int:
     note = Notes()
-    asked = asking.asked(args, site, note)
-    return _answer(args, site.policy(), asked, note, {})
+    asked, policy = asking.asked(args, site, note), site.policy()
+    found = explain(policy, asked) if asking.served(args, site) else unserved(asked)
+    return _answer(args, policy, found, asked, note, {})
 
 
 def _explain_logged(args: argparse.Namespace, site: Site) -> int:
@@ -70,13 +71,19 @@ def _explain_logged(args: argparse.Namespace, site: Site) -> int:
     note = Notes()
     try:
         made, single = _made(args, facts, site, note)
-        policy = _policies(args, site)(made)
+        policies = _policies(args, site)
+        policy = policies(made)
     except NotReplayable as why:
         raise BadCall(f"--decision: {why}") from None
     unlike = difference(policy, made) if single else ""
     if single:
         note(f"NOT as it was logged: it {unlike}" if unlike else "exactly as it was logged")
-    code = _answer(args, policy, made.asked, note, {"identical": not unlike} if single else {})
+        if made.allowed and made.reason != "ok":
+            note(f"the rules let it pass, and the caller got {made.status} {made.reason}: {made.detail}")
+    if (kept := policies.kept(made)) is not None:
+        note(f"decided by policy {made.policy}, not by what {site.place} says now: lines are those of {kept}")
+    more = {"identical": not unlike} if single else {}
+    code = _answer(args, policy, explain(policy, made.asked), made.asked, note, more)
     return 1 if unlike else code
 
 
@@ -105,8 +112,9 @@ def _policies(args: argparse.Namespace, site: Site) -> Policies:
     return Policies(site, None if site.settings is None else site.settings.policies.history)
 
 
-def _answer(args: argparse.Namespace, policy: Policy, asked: Asked, note: Notes, more: dict[str, Any]) -> int:
-    found = explain(policy, asked)
+def _answer(
+    args: argparse.Namespace, policy: Policy, found: Explanation, asked: Asked, note: Notes, more: dict[str, Any]
+) -> int:
     if args.json:
         say_json(members(found, asked, note.lines, policy.digest) | more)
     else:

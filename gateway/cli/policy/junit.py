@@ -10,14 +10,15 @@ from collections.abc import Sequence
 from typing import Final
 from xml.etree import ElementTree as ET
 
+from gateway.policy.rules import Rule
 from gateway.policy.trial import Tried
 
 #: What no XML may hold, not even as a reference (XML 1.0 section 2.2).
 _IMPOSSIBLE: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def junit(results: Sequence[Tried], coverage: str) -> bytes:
-    """The whole file. `coverage`: why the rules are not covered as is needed; "" where they are."""
+def junit(results: Sequence[Tried], coverage: str, uncovered: Sequence[Rule] = ()) -> bytes:
+    """The whole file. `coverage`: why the rules are not covered as is needed; "" where they are. `uncovered`: those."""
     failures = sum(not result.passed for result in results) + bool(coverage)
     counts = {"tests": str(len(results) + bool(coverage)), "failures": str(failures), "errors": "0", "skipped": "0"}
     suites = ET.Element("testsuites", counts)
@@ -26,7 +27,8 @@ def junit(results: Sequence[Tried], coverage: str) -> bytes:
         case = result.case
         _case(suite, case.name, case.file, f"{result.wrong} ({case.place})" if result.wrong else "", case.line)
     if coverage:
-        _case(suite, "coverage of the rules", "coverage", coverage)
+        rules = ", ".join(f"{rule.id} ({rule.place})" for rule in uncovered)
+        _case(suite, "coverage of the rules", "coverage", f"{coverage}; not covered: {rules}")
     return bytes(ET.tostring(suites, encoding="utf-8", xml_declaration=True))
 
 

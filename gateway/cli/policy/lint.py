@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.cli.policy.place import Place, add_policies, place
-from gateway.cli.saying import counted, finished, say, say_json
+from gateway.cli.saying import counted, finished, say, say_json, warn
 from gateway.config.mistakes import Mistakes
 from gateway.identity.apikeys.keyfile import written
 from gateway.policy.files import load
 from gateway.policy.fitting import fitting
-from gateway.policy.lint import Finding, lint
+from gateway.policy.lint import CODES, Finding, lint
 from gateway.policy.rules import Rule
 from gateway.policy.surroundings import surroundings
 from gateway.progress import progress
@@ -26,6 +26,7 @@ TEXT: Final = "find rules that do nothing, or more than they should, and names t
 EXAMPLE: Final = """examples:
   nim-gateway policy lint
   nim-gateway policy lint --policies policies/ --json
+  nim-gateway policy lint --ignore unopened_model --ignore unreachable:no-large
 
 exit codes: 0 nothing found, 1 findings, 2 the call or a file is bad
 """
@@ -37,6 +38,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--overlaps", action="store_true", help="also where a rule denies a part of what another allows"
     )
+    parser.add_argument(
+        "--ignore",
+        action="append",
+        type=_code,
+        default=[],
+        metavar="CODE[:RULE]",
+        help="leave out the findings of this code, or that of one rule; may be given several times",
+    )
     parser.add_argument("--json", action="store_true", help="answer with one JSON object")
 
 
@@ -47,13 +56,29 @@ def run(args: argparse.Namespace) -> int:
         found = list(_findings(asked, overlaps=args.overlaps))
     except (Mistakes, CannotStart, OSError) as error:
         return finished(error)
+    ignore = set(args.ignore)
+    warn(f"warning: --ignore {one} leaves nothing out" for one in sorted(ignore.difference(*map(_names, found))))
+    kept = [finding for finding in found if ignore.isdisjoint(_names(finding))]
+    found, ignored = kept, len(found) - len(kept)
     found.sort(key=lambda finding: (finding.file, finding.line, finding.code))
     if args.json:
-        say_json({"findings": [_told(finding) for finding in found]})
+        say_json({"findings": [_told(finding) for finding in found], "ignored": ignored})
     else:
         say(f"{finding} [{finding.code}]" for finding in found)
-        say([f"{asked.policies}: {counted(len(found), 'finding') if found else 'nothing found'}"])
+        more = f", {ignored} ignored" if ignored else ""
+        say([f"{asked.policies}: {counted(len(found), 'finding') if found else 'nothing found'}{more}"])
     return 1 if found else 0
+
+
+def _code(text: str) -> str:
+    if text.partition(":")[0] not in CODES:
+        raise argparse.ArgumentTypeError(f"there is no code {text.partition(':')[0]!r}; there is {', '.join(CODES)}")
+    return text
+
+
+def _names(finding: Finding) -> set[str]:
+    """What it can be ignored by."""
+    return {finding.code, f"{finding.code}:{finding.rule}"}
 
 
 def _findings(asked: Place, *, overlaps: bool) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ Knows: the arguments that say so, the same for every action. Must not know: what
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -54,7 +54,7 @@ def place(args: argparse.Namespace) -> Place:
     if policies is not None and args.config is None:
         return Place(rooted(args, policies))
     path, settings = configured(args)
-    return Place(_near(settings.policies.enforce) if policies is None else rooted(args, policies), settings, path)
+    return Place(settings.policies.enforce if policies is None else rooted(args, policies), settings, path)
 
 
 def configured(args: argparse.Namespace) -> tuple[Path, Settings]:
@@ -63,7 +63,11 @@ def configured(args: argparse.Namespace) -> tuple[Path, Settings]:
     Blocks on files. Raises `Mistakes`, `CannotStart`.
     """
     path = rooted(args, args.config or CONFIG)
-    return path, config.described(path, args.root)
+    settings = config.described(path, args.root)
+    policies = settings.policies
+    shadow, history = (None if one is None else near(one) for one in (policies.shadow, policies.history))
+    near_by = replace(policies, enforce=near(policies.enforce), shadow=shadow, history=history)
+    return path, replace(settings, policies=near_by)
 
 
 def rooted(args: argparse.Namespace, path: Path) -> Path:
@@ -76,7 +80,7 @@ def rooted(args: argparse.Namespace, path: Path) -> Path:
     return root / path
 
 
-def _near(path: Path) -> Path:
+def near(path: Path) -> Path:
     """As somebody here would write it, so that places in it are short and the same on every machine."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway import policyfiles
-from gateway.cli.policy.place import CONFIG, add_config, configured
+from gateway.cli.policy.place import CONFIG, add_config, configured, near
 from gateway.cli.saying import CannotSay, counted, finished, say, warn
 from gateway.config.folder import is_policy
 from gateway.config.mistakes import Mistakes
@@ -103,7 +103,7 @@ def _promoted(policies: Policies, shadow: Written, *, dry_run: bool) -> int:
         kept = free(_kept(enforce, before))
         _put(enforce, source, kept, shadow)
     taken = f"{policies.enforce} says what {policies.shadow} says; a running gateway takes it within two seconds"
-    say([f"in force: {taken}", f"what was in force is kept in {kept}"])
+    say([f"in force: {taken}", f"what was in force is kept in {near(kept)}"])
     return 0
 
 

@@ -52,6 +52,10 @@ class Policies:
             raise NotReplayable(held)
         return held
 
+    def kept(self, made: Logged) -> Path | None:
+        """Where the policy that decided is kept; None where it is the one at hand."""
+        return None if made.policy == self._site.written.digest or self._folder is None else self._folder / made.policy
+
     def _find(self, made: Logged) -> Policy | str:
         """The policy, or why it is not to be had."""
         written = self._site.written
