@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pytest
@@ -64,7 +64,10 @@ def gateway(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, certificates: Paths, alice: Mint
 ) -> Iterator[Gateway]:
     with Stub() as stub:
-        models = [{"name": "secret", "backend_name": "engine/secret", "aliases": ["nick"]}, "other"]
+        models: list[str | Mapping[str, Any]] = [
+            {"name": "secret", "backend_name": "engine/secret", "aliases": ["nick"]},
+            "other",
+        ]
         pools = [
             pool("nim", ["m"], stub.url, open=["/opened"]),
             pool("small", models, stub.url, max_body="1KiB", protocols=["openai", "anthropic"]),
