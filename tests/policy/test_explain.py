@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from gateway.call import ModelRef, Operation, Principal
 from gateway.policy.asked import Asked, Respect
@@ -198,8 +199,16 @@ def others(rule: Rule, respect: Respect, who: Principal) -> Iterator[Principal]:
         yield replace(who, groups=who.groups - rule.not_groups)
 
 
+@st.composite
+def rules_denied_again(draw: st.DrawFn) -> list[Rule]:
+    """Some of which another denies as well: with the one thing that they lack they still let nobody in."""
+    found = draw(many_rules().filter(bool))
+    again = draw(st.lists(st.sampled_from(found), max_size=2))
+    return [*found, *(replace(one, id=f"no{number}", effect=Effect.DENY) for number, one in enumerate(again))]
+
+
 @settings(max_examples=150)
-@given(many_rules(), questions())
+@given(rules_denied_again(), questions())
 def test_a_near_miss_is_let_in_once_the_one_thing_is_otherwise_and_what_is_none_is_not(
     rules: list[Rule], asked: Asked
 ) -> None:
