@@ -90,7 +90,10 @@ def apart(deny: Rule, allow: Rule) -> bool:
 
 
 def impossible(rule: Rule) -> bool:
-    """Whether nobody can be meant: whoever is, is left out."""
+    """Whether nobody can be meant: whoever is, is left out.
+
+    As far as groups are known; where they are not, such a rule lets nobody in, but one that denies does so.
+    """
     return not rule.users and not rule.clients and bool(rule.groups) and rule.groups <= rule.not_groups
 
 

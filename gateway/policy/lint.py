@@ -23,7 +23,7 @@ from gateway.policy.rules import Effect, Rule
 CODES: Final = {
     "unreachable": "the rule never decides anything",
     "redundant": "other rules say all that this one says",
-    "never_holds": "the rule can mean nobody",
+    "never_holds": "the rule means nobody whose groups are known",
     "opens_everything": "everybody of a provider may do everything with every model",
     "denies_everything": "everybody of a provider is denied every model",
     "misspelt_name": "a name looks like another that is used more",
@@ -70,10 +70,11 @@ Watch = Callable[[Sequence[Rule]], Iterable[Rule]]
 
 def lint(rules: Sequence[Rule], *, overlaps: bool = False, watch: Watch = iter) -> Iterator[Finding]:
     """What can be said of rules alone. `overlaps`: also where rules that deny cut into rules that allow."""
-    possible = [rule for rule in rules if not impossible(rule)]
+    possible = [rule for rule in rules if not impossible(rule) or rule.effect is Effect.DENY]
     for rule in rules:
         if impossible(rule):
-            yield about("never_holds", rule, "whoever has one of its groups has one of its not_groups, too")
+            whom = "" if rule.effect is Effect.ALLOW else ": it denies none but callers whose groups are not known"
+            yield about("never_holds", rule, f"whoever has one of its groups has one of its not_groups, too{whom}")
     shut = list(_unreachable(possible, watch))
     yield from shut
     gone = {finding.rule for finding in shut}

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from gateway.call import Operation
+from gateway.call import ModelRef, Operation
 from gateway.policy.conditions import Window
 from gateway.policy.engine import Policy, Why
 from gateway.policy.lint import CODES, Finding, lint
 from gateway.policy.rules import Effect, Rule
 from gateway.terms import Terms
 from tests.policy.lint_questions import full_rules, some_questions, without
-from tests.policy.rules import rule
+from tests.policy.rules import OVERFULL, rule
 
 ALL = frozenset(Operation)
 SLOW = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -42,7 +42,8 @@ def claims(rules: list[Rule], *codes: str) -> list[str | None]:
 @given(full_rules, st.data())
 @SLOW
 def test_a_rule_that_is_called_unreachable_decides_nothing(rules: list[Rule], data: st.DataObject) -> None:
-    gone = claims(rules, "unreachable", "never_holds")
+    denying = {rule.id for rule in rules if rule.effect is Effect.DENY}
+    gone = claims(rules, "unreachable") + [id_ for id_ in claims(rules, "never_holds") if id_ not in denying]
     assume(gone)
     whole = Policy(rules)
     questions = data.draw(some_questions)
@@ -223,3 +224,16 @@ def test_a_finding_has_a_code_that_the_page_explains() -> None:
     assert sorted(rows) == sorted(CODES)
     with pytest.raises(ValueError):
         Finding("nonsense", None, "", 0, "")
+
+
+def test_a_rule_that_denies_only_whose_groups_are_not_known_is_said_to_do_that() -> None:
+    """Taking it out would let them in, so that it is neither nothing nor left out of what else is found."""
+    lets = rule("lets", users=frozenset({"ann"}))
+    denies = rule("denies", Effect.DENY, groups=frozenset({"x"}), not_groups=frozenset({"x"}))
+    (told,) = lint([lets, denies])
+    assert (told.code, told.rule) == ("never_holds", "denies")
+    assert told.message.endswith("it denies none but callers whose groups are not known")
+    model = ModelRef("m", Operation.INFER)
+    assert Policy([lets, denies]).decide(OVERFULL, model).why is Why.GROUPS
+    assert Policy([lets]).decide(OVERFULL, model).why is Why.ALLOWED
+    assert [finding.code for finding in lint([denies])] == ["never_holds", "unreachable"]
