@@ -237,7 +237,16 @@ def _explained() -> Iterator[tuple[Way, Schema]]:
 
 
 def _cases() -> Form:
-    return Form("Cases that policies of nim-gateway have to pass", CaseFile, instead={("version",): {"const": 1}})
+    case: Way = ("cases", "*")
+    also: dict[Way, Schema] = {(*case, "limits", name): {"minimum": 1} for name in checks.COUNTS}
+    also |= {(*case, "limits", name): {"minimum": 0} for name in checks.CEILINGS}
+    return Form(
+        "Cases that policies of nim-gateway have to pass",
+        CaseFile,
+        instead={("version",): {"const": 1}, (*case, "engine_fields", "*"): {"enum": sorted(ENGINE_FIELDS)}},
+        also=also,
+        hidden=frozenset((*case, "limits", name) for name in checks.RATES),
+    )
 
 
 def texts() -> dict[str, str]:

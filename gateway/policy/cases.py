@@ -16,9 +16,11 @@ from gateway.config.mistakes import Mistake, Mistakes
 from gateway.config.part import Part
 from gateway.config.units import Written, text_like
 from gateway.config.values import Label, Text
-from gateway.policy.checks import EMPTY
+from gateway.policy.checks import EMPTY, TERMS, wrong_with
 from gateway.policy.conditions import address_of
+from gateway.policy.files import Limits, terms_of
 from gateway.policy.moments import FORM, moment
+from gateway.terms import Terms
 
 #: The folder of cases beside the policies; the policies' own loader reads no subfolder.
 FOLDER: Final = "tests"
@@ -73,6 +75,8 @@ class Entry:
         typed.called("from"),
     ] = None
     rule: Label | None = None
+    limits: Limits | None = None
+    engine_fields: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,10 @@ class CaseFile:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One case. `at`: UNIX time in seconds; `rule`: the id of the rule that has to decide; None: any, as for `peer`."""
+    """One case. `at`: UNIX time in seconds; `rule`: the id of the rule that has to decide; None: any, as for `peer`.
+
+    `terms`: those under which the call has to be let in, by every rule that lets it in; None: whichever.
+    """
 
     name: str
     file: str
@@ -96,6 +103,7 @@ class Case:
     at: float | None = None
     peer: str | None = None
     rule: str | None = None
+    terms: Terms | None = None
 
     @property
     def place(self) -> str:
@@ -169,6 +177,16 @@ def _unlike(document: yamlfile.Document) -> Iterator[Mistake]:
     for case in file["cases"]:
         if case["subject"].value == {}:
             yield Mistake(document.file, *document.place((*case.path, "subject")), "say who calls: a user, groups, …")
+        for path, message in _unlike_terms(case):
+            yield Mistake(document.file, *document.place((*case.path, *path)), message)
+
+
+def _unlike_terms(case: Part) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """What no rule could say either; but for no limits at all, which `{}` says."""
+    terms = {key: case[key].value for key in TERMS if case[key].value not in ({}, [], None)}
+    yield from wrong_with(terms)
+    if case["expect"].value == "deny":
+        yield from (((key,), f"'{key}' belongs to cases that expect to be allowed") for key in terms)
 
 
 def _repeated(document: yamlfile.Document, taken: dict[str, str]) -> Iterator[Mistake]:
@@ -192,6 +210,7 @@ def _case(document: yamlfile.Document, number: int, entry: Entry) -> Case:
         scopes=frozenset(subject.scopes),
         groups_known=subject.groups_known,
     )
+    said = entry.limits is not None or entry.engine_fields is not None
     return Case(
         name=entry.name,
         file=document.file,
@@ -202,4 +221,5 @@ def _case(document: yamlfile.Document, number: int, entry: Entry) -> Case:
         at=entry.at,
         peer=entry.peer,
         rule=entry.rule,
+        terms=terms_of(entry.limits, entry.engine_fields or frozenset()) if said else None,
     )

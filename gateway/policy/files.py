@@ -210,7 +210,7 @@ def _rule(document: yamlfile.Document, number: int, entry: Entry) -> Rule:
         not_groups=entry.subjects.not_groups,
         window=None if entry.when is None else _window(entry.when),
         networks=tuple(map(ip_network, entry.networks)),
-        terms=_terms(entry),
+        terms=terms_of(entry.limits, entry.engine_fields),
     )
 
 
@@ -222,10 +222,10 @@ def _window(when: When) -> Window:
     return Window(when.timezone, days, begin, end or DAY)
 
 
-def _terms(entry: Entry) -> Terms:
-    limits = entry.limits
+def terms_of(limits: Limits | None, engine_fields: frozenset[str]) -> Terms:
+    """What these two keys of a rule ask of calls."""
     if limits is None:
-        return Terms(engine_fields=entry.engine_fields) if entry.engine_fields else NO_TERMS
+        return Terms(engine_fields=engine_fields) if engine_fields else NO_TERMS
     return Terms(
         max_tokens=limits.max_tokens,
         n=limits.n,
@@ -236,7 +236,7 @@ def _terms(entry: Entry) -> Terms:
         tools=limits.tools,
         input=limits.input,
         remote_media=limits.remote_media,
-        engine_fields=entry.engine_fields,
+        engine_fields=engine_fields,
         clamp=limits.on_excess == "clamp",
     )
 

@@ -12,6 +12,7 @@ from gateway.policy.cases import Case
 from gateway.policy.conditions import address_of, within
 from gateway.policy.engine import Decision, Policy, Why
 from gateway.policy.rules import Effect, Rule
+from gateway.terms import NO_TERMS, Terms
 
 NO_TIME = "say 'at': the outcome depends on the time"
 NO_ADDRESS = "say 'from': the outcome depends on the address"
@@ -57,7 +58,7 @@ def tried(policy: Policy, case: Case) -> Tried:
     if strict != lenient:
         # Each rule that holds moves the decision one way, so between two ends that are the same nothing else lies.
         other = policy.decide(case.caller, case.model, lenient)
-        if (decision.why, decision.rule) != (other.why, other.rule):
+        if (decision.why, decision.rule) != (other.why, other.rule) or (case.terms and decision.terms != other.terms):
             return Tried(case, None, _unsaid(policy, case))
     if wrong := _wrong(policy, case, decision):
         return Tried(case, decision, wrong)
@@ -120,10 +121,17 @@ def _wrong(policy: Policy, case: Case, decision: Decision) -> str:
     allowed = decision.why is Why.ALLOWED
     if allowed is not case.allowed:
         return f"expected {wanted(case)}, got {told(decision)}"
+    if case.terms is not None and (other := [rule for rule, terms in _terms(decision) if terms != case.terms]):
+        return f"expected other limits or engine_fields than those of {', '.join(other)}"
     if case.rule is None or _decided(decision) == case.rule:
         return ""
     unknown = "" if any(rule.id == case.rule for rule in policy.rules) else " (there is no such rule)"
     return f"expected {wanted(case)}{unknown}, got {told(decision)}"
+
+
+def _terms(decision: Decision) -> tuple[tuple[str, Terms], ...]:
+    """Those under which the call is let in, each with its rule."""
+    return decision.terms or ((_decided(decision) or "", NO_TERMS),)
 
 
 def _decided(decision: Decision) -> str | None:

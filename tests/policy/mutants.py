@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from ipaddress import IPv4Network, IPv6Network
+from dataclasses import fields, replace
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
 
 from gateway.call import Operation
 from gateway.policy.conditions import DAY, Window
 from gateway.policy.rules import Effect, Rule
-from gateway.terms import NO_TERMS
+from gateway.terms import NO_TERMS, Terms
 
 STRANGER = "stranger"  # a name that no rule has
+FURTHER = ("0.0.0.0/0", "::/0", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")  # the world, and private networks
 KINDS = ("users", "groups", "clients", "issuers", "scopes", "not_groups")
 
 
@@ -40,11 +41,50 @@ def _changes(rule: Rule) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "every model", {"models": (*rule.models, "**")} if "*" not in rule.models else {"models": ()}
     for model in rule.models:
         yield f"{model} out", {"models": tuple(one for one in rule.models if one != model)}
-    for versions in (frozenset[str](), frozenset({"1"}), frozenset({"2"}), rule.versions | {"2"}):
+        others = tuple(one for one in rule.models if one != model)
+        for wider in sorted({*_wider(model)} - {model}):
+            yield f"{model} widened to {wider}", {"models": (*others, wider)}
+    further = [rule.versions | {version} for version in ("2", "3")]
+    for versions in (frozenset[str](), frozenset({"1"}), frozenset({"2"}), *further):
         if versions != rule.versions:
             yield f"versions {sorted(versions)}", {"versions": versions}
     yield from _windows(rule.window)
     yield from _networks(rule)
+    yield from _terms(rule)
+
+
+def _wider(pattern: str) -> Iterator[str]:
+    """The pattern with a part of it left open, or a star that stands for more."""
+    if pattern in {"*", "**"}:
+        return
+    vendor, slash, name = pattern.rpartition("/")
+    if "*" not in pattern:
+        yield from (f"{pattern[: len(pattern) - cut]}*" for cut in (0, 1, 2))
+        yield f"**{name[1:]}"
+    if slash:
+        yield from (f"{vendor}/{'**' if '*' in name else '*'}", f"{vendor[0]}*/{name}", f"{vendor[0]}**", f"*/{name}")
+        yield f"{vendor}*"
+        yield f"{vendor}**"
+
+
+def _terms(rule: Rule) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each limit taken away, lowered and raised; and what no limit was before."""
+    if rule.effect is Effect.DENY:
+        return
+    terms = rule.terms
+    for field in fields(Terms):
+        value, name = getattr(terms, field.name), field.name
+        others: list[Any]
+        if name == "engine_fields":
+            others = [value ^ {one} for one in ("priority", "cache_salt")]
+        elif isinstance(value, bool):
+            others = [not value]
+        else:
+            others = [1, 4096] if value is None else [None, value - 1, value + 1, value * 10_000]
+        yield from ((f"{name} {other}", {"terms": replace(terms, **{name: other})}) for other in others)
+    if terms != NO_TERMS:
+        yield "no terms", {"terms": NO_TERMS}
+        yield "other terms", {"terms": Terms(engine_fields=frozenset({"priority"}))}
 
 
 def _operations(rule: Rule, rules: Sequence[Rule]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -79,3 +119,5 @@ def _networks(rule: Rule) -> Iterator[tuple[str, dict[str, Any]]]:
         near: list[IPv4Network | IPv6Network] = [network.supernet(), *network.subnets()]
         for other in near:
             yield f"from {other}", {"networks": (*others, other)}
+    for further in map(ip_network, FURTHER if rule.networks else ()):
+        yield f"from {further} as well", {"networks": (*rule.networks, further)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from gateway.policy.cases import Case, read
 from gateway.policy.engine import Policy, Why
 from gateway.policy.rules import Effect, Rule
 from gateway.policy.trial import NEITHER, NO_ADDRESS, NO_TIME, coverage, tried
+from gateway.terms import Terms
 from tests.policy.lint_questions import NETWORKS, PEERS, TIMES, WINDOWS, full_rules, some_question
 from tests.policy.rules import ANN, rule
 
@@ -70,6 +72,9 @@ def test_a_case_says_everything_that_a_decision_hangs_on(tmp_path: Path) -> None
         ("expects: deny", "unknown setting 'expects'; did you mean 'expect'?"),
         ("grouos: []", "unknown setting 'grouos'"),
         ("rule: ''", "expected a name"),
+        ("limits: {max_tokens: 0}", "must be at least 1"),
+        ("limits: {concurrent: 5}", "'concurrent' "),
+        ("engine_fields: [prio]", "no such field is closed"),
     ],
 )
 def test_a_bad_case_is_refused_at_its_place(tmp_path: Path, change: str, words: str) -> None:
@@ -174,3 +179,26 @@ def test_a_case_is_decided_for_what_the_policy_calls_an_operators_route() -> Non
     assert result.passed
     assert result.decision is not None
     assert result.decision.why is Why.ALLOWED
+
+
+def test_a_case_says_under_which_terms_a_call_is_let_in(tmp_path: Path) -> None:
+    limits = "limits: {max_tokens: 5, on_excess: clamp}, engine_fields: [priority]"
+    none, some = read(
+        [put(tmp_path, f"{GOOD[:-1]}, limits: {{}}}}", GOOD.replace("one", "two")[:-1] + f", {limits}}}")]
+    )
+    terms = Terms(max_tokens=5, clamp=True, engine_fields=frozenset({"priority"}))
+    assert (none.terms, some.terms) == (Terms(), terms)
+
+    free, capped = rule("free"), rule("capped", terms=terms)
+    assert tried(Policy([free]), none).passed
+    assert tried(Policy([capped]), some).passed
+    for other in (replace(terms, max_tokens=6), replace(terms, clamp=False), Terms()):
+        wrong_terms = tried(Policy([rule("other", terms=other)]), some).wrong
+        assert wrong_terms == "expected other limits or engine_fields than those of other"
+    assert tried(Policy([free, capped]), none).wrong.endswith("those of capped")
+    assert tried(Policy([free, capped]), replace(none, terms=None)).passed
+
+
+def test_terms_of_a_call_that_is_denied_are_refused(tmp_path: Path) -> None:
+    (told,) = wrong(put(tmp_path, GOOD.replace("allow", "deny")[:-1] + ", limits: {n: 1}}"))
+    assert told == "a.yaml:3: 'limits' belongs to cases that expect to be allowed"
