@@ -160,7 +160,7 @@ def test_hidden_models_look_like_models_that_do_not_exist(
 ) -> None:
     rules = [allow("science", ["m"])]
     hiding = start_gateway([pool("nim", ["m", "locked"], stub.url)], rules, hide_models=True)
-    for more, status in (({}, 404), ({"model_name": "x"}, 400), ({"stream": 1}, 400), ({"conversation": "x"}, 404)):
+    for more, status in (({}, 404), ({"model_name": "x"}, 404), ({"stream": 1}, 400), ({"conversation": "x"}, 404)):
         locked, absent = (
             hiding.ask("POST", CHAT, body={"model": model, **more}, token=token("alice"))
             for model in ("locked", "absent")
