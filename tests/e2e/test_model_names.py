@@ -51,7 +51,7 @@ def test_a_model_that_stands_twice_reaches_nobody_however_its_name_is_escaped(
 def test_a_model_that_stands_once_is_one_however_its_name_is_escaped(site: Site, key: str) -> None:
     """B051."""
     for model, status in (("small", 200), ("big", 403), ("sm\\u0061ll", 200), ("b\\u0069g", 403)):
-        body = f'{{"x":{{"model":"big","model":"small"}},"{key}":"{model}"}}'.encode()
+        body = f'{{"metadata":{{"model":"big","model":"small"}},"{key}":"{model}"}}'.encode()
         answered, _, got = ask(site, body)
         assert (answered, [request.body for request in got]) == (status, [body] * (status == 200))
 
@@ -65,6 +65,7 @@ MISREAD = [
     (b'{"model":"small","lora_name":"big"}', 400),
     (b'{"model":"small","lora_path":"/models/big"}', 400),
     (b'{"model":"small","a":1,"a":2}', 400),
+    (b'{"model":"small","a":{"b":{"priority":1},"b":2}}', 400),  # a field of the engine, for who takes the first
     # no name at all (B053)
     (b'{"messages":[]}', 400),
     *((b'{"model":%b}' % value, 400) for value in (b'""', b"null", b"0", b"true", b'["small","big"]', b'{"id":"big"}')),
