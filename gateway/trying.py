@@ -84,7 +84,14 @@ class Trying:
         while True:
             await self._wanted.wait()
             self._wanted.clear()
-            await self._read()
+            try:
+                await self._read()
+            except Exception:  # a fault of ours: what was tried before is not what the files say now
+                log.exception("shadow.failed")
+                where = str(self._source.settings.policies.shadow)
+                self._take(
+                    Candidate(mistakes=(Mistake(where, 1, 1, "the gateway failed to read it; its log says how"),))
+                )
 
     async def _read(self) -> None:
         source, named = self._source, self._named

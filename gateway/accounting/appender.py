@@ -163,6 +163,8 @@ class Appender:
     def _put(self, batch: list[bytes]) -> int:
         """How many of these lines are in the file afterwards, whole. The first is made a link."""
         if not batch:
+            if self._torn and self.failing:  # all that is missing is the end of the last line
+                self._note(self._mend())
             return 0
         written, text, error = 0, b"", self._mend()
         if error is None:

@@ -6,10 +6,11 @@ Knows: which settings are paths, certificates, keys, folders. Must not know: wha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from gateway.config.folder import policies_in
+from gateway.config.folder import is_policy, policies_in
 from gateway.config.part import Finding, Part
 from gateway.identity.provider.oauth import signing_key
 from gateway.identity.signatures import signing
@@ -60,6 +61,7 @@ def findings(file: Part, root: Path, now: float) -> Iterator[Finding]:
     for part in _client_keys(file):
         yield from _key(part, root, _client_key)
     yield from _policies(file["policies"]["enforce"], root)
+    yield from _shadow(file["policies"], root)
     yield from _history(file["policies"], root)
     yield from _audit(file["audit"]["file"], root)
 
@@ -134,6 +136,14 @@ def _policies(part: Part, root: Path) -> Iterator[Finding]:
         return
     what = "holds no *.yaml file" if exists else "does not exist"
     yield Finding(part.path, f"{part.text} {what}; without a policy nobody may do anything")
+
+
+def _shadow(policies: Part, root: Path) -> Iterator[Finding]:
+    part, enforced = policies["shadow"], policies["enforce"].text
+    with suppress(OSError):  # what cannot be looked at is told elsewhere
+        path, folder = (root / part.text).resolve(), (root / enforced).resolve()
+        if part.text and enforced and path.parent == folder and is_policy(path):
+            yield Finding(part.path, "lies in the folder of the policies in force and would be one; put it elsewhere")
 
 
 def _history(policies: Part, root: Path) -> Iterator[Finding]:

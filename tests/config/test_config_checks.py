@@ -170,6 +170,11 @@ ONE_MISTAKE = {
     "health interval": ("    protocols", "    health: {interval: 0s}\n    protocols", "at least 1ms"),
     "health fall": ("    protocols", "    health: {fall: 0}\n    protocols", "from 1 to 100"),
     "audit folder": ("listen:", "audit: {file: nowhere/audit.log}\nlisten:", "folder of this file does not exist"),
+    "shadow among the policies": (
+        "policies: policies",
+        "policies: {enforce: policies, shadow: policies/next.yaml}",
+        "lies in the folder of the policies in force",
+    ),
     "history among the policies": (
         "policies: policies",
         "policies: {enforce: policies, history: policies/kept}",
