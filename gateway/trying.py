@@ -88,10 +88,8 @@ class Trying:
                 await self._read()
             except Exception:  # a fault of ours: what was tried before is not what the files say now
                 log.exception("shadow.failed")
-                where = str(self._source.settings.policies.shadow)
-                self._take(
-                    Candidate(mistakes=(Mistake(where, 1, 1, "the gateway failed to read it; its log says how"),))
-                )
+                shadow, text = str(self._source.settings.policies.shadow), "the gateway failed to read it; see its log"
+                self._take(Candidate(mistakes=(Mistake(shadow, 1, 1, text),)))
 
     async def _read(self) -> None:
         source, named = self._source, self._named

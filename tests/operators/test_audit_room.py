@@ -139,6 +139,17 @@ async def test_a_full_disk_closes_the_door_and_opens_it_again_without_a_line_los
     assert verifier.report.files[0].torn == 1
 
 
+async def test_a_line_that_lacks_nothing_but_its_end_opens_the_door_when_there_is_room(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    audit = AuditFile(blocking(path, chain=False), lambda _: None)
+    with at_most(len(line(0)) - 1):
+        audit.add(line(0))
+        await until(lambda: audit.holds_calls)
+    await until(lambda: not audit.holds_calls)
+    audit.close()
+    assert path.read_bytes() == line(0)
+
+
 async def test_a_rotation_away_from_a_full_disk_opens_the_door(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     audit = AuditFile(blocking(path), lambda _: None)
