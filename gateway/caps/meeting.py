@@ -50,8 +50,12 @@ class Meeting:
         for grant in grants:
             try:
                 asked = await _opened(_terms(grant), asked, exchange)
-            except Refusal as refusal:
+            except CapExceeded as refusal:
                 _blame(refusal, grant)
+                raise
+            except TooLarge as refusal:
+                if _largest(_terms(grant), asked) < asked.limit:
+                    _blame(refusal, grant)
                 raise
         return asked
 
@@ -64,7 +68,7 @@ class Meeting:
         for grant in grants:
             try:
                 met = _held(asked, grant, exchange)
-            except Refusal as refusal:
+            except CapExceeded as refusal:
                 _blame(refusal, grant)
                 raise
             asked, changed = met.resolved, changed + met.changed
@@ -77,6 +81,7 @@ def _terms(grant: Grant) -> _Listed:
 
 
 def _blame(refusal: Refusal, grant: Grant) -> None:
+    """Name the rule, of what its terms refuse; an upload that breaks off is no rule's refusal."""
     if grant.terms:
         refusal.rule = grant.terms[0][0]
 
@@ -95,10 +100,10 @@ def _held(asked: Resolved, grant: Grant, exchange: Exchange) -> Met:
             raise Refusal(detail="a call was to be held against terms that need its body, and nobody had read it")
     size = exchange.body.received
     if fields is None:
-        return Met(grant, asked, _chosen(terms, _form(asked, exchange, size))[0])
+        return Met(grant, asked, _passing(grant, _form(asked, exchange, size))[0])
     by = asked.pool.settings.cache_salt
     wanted = Wanted(fields, asked.interface, size, payload or b"", salted=by is not None)
-    rule, changes = _chosen(terms, wanted)
+    rule, changes = _passing(grant, wanted)
     edits = {change.name: change.text for change in changes}
     if by is not None and asked.interface in _SALTED:
         edits["cache_salt"] = salt(by, grant)
@@ -165,16 +170,29 @@ async def _opened(terms: _Listed, asked: Resolved, exchange: Exchange) -> Resolv
         return asked
     if content is None:
         require_uncoded(exchange.call.fields)
-        most = [asked.limit if each.input is None else each.input for _, each in terms]
-        content = await exchange.body.whole(min(asked.limit, max(most)))
+        content = await exchange.body.whole(_largest(terms, asked))
         if _unread(terms, asked, content, exchange) is not None:
             return _with(asked, content, asked.limit, None)
     return _with(asked, content, asked.limit, jsonbody.peek(content).fields)
 
 
+def _largest(terms: _Listed, asked: Resolved) -> int:
+    """How many bytes of a body some terms may take."""
+    return min(asked.limit, max(asked.limit if each.input is None else each.input for _, each in terms))
+
+
 def _form(asked: Resolved, exchange: Exchange, size: int) -> Wanted:
     fields = forms.fields(require_form(exchange.call.fields), asked.payload or b"")
     return Wanted(fields, asked.interface, size)
+
+
+def _passing(grant: Grant, wanted: Wanted) -> tuple[str, tuple[Change, ...]]:
+    """What `_chosen` says, where a body that is too large for the terms is refused in the name of their rule."""
+    try:
+        return _chosen(_terms(grant), wanted)
+    except TooLarge as refusal:
+        _blame(refusal, grant)
+        raise
 
 
 def _chosen(terms: _Listed, wanted: Wanted) -> tuple[str, tuple[Change, ...]]:
