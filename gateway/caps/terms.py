@@ -72,7 +72,8 @@ def _engine_fields(terms: Terms, wanted: Wanted) -> Iterator[Excess]:
         below = below or member.place is not None
         apart = member.place is not None or wanted.interface is Interface.GENERATE
         if member.plain in closed or (apart and member.plain in ADAPTERS):
-            yield _closed(member.path, None if apart else Change(member.name, None))
+            told = not apart and member.name.isascii()  # what was left out is told in a header
+            yield _closed(member.path, Change(member.name, None) if told else None)
     if (below or wanted.holds_objects) and not wanted.unrepeated:
         yield Excess("", _REPEATED)
 

@@ -34,6 +34,18 @@ def test_where_a_rule_clamps_such_fields_are_left_out_and_said() -> None:
     assert (met.says, met.told) == ({"a": 1}, ["tell x-gateway-clamped: priority removed, rid removed"])
 
 
+@pytest.mark.parametrize(
+    ("interface", "body"),
+    [(Interface.PLAIN, {"to\u212aenize": True}), (Interface.GENERATE, {"max_to\u212aens": 9, "text_input": "a"})],
+)
+def test_a_name_that_no_header_can_hold_is_refused_also_where_a_rule_clamps(
+    interface: Interface, body: dict[str, Any]
+) -> None:
+    with pytest.raises(CapExceeded) as refused:
+        meet(body, Terms(max_tokens=5, clamp=True), interface=interface, unread=True)
+    assert (refused.value.param or "").isascii()
+
+
 @pytest.mark.parametrize("holder", ["nvext", "extra_body", "parameters", "sampling_params"])
 @pytest.mark.parametrize("name", ["priority", "Priority"])
 def test_such_a_field_within_a_member_that_servers_unpack_is_refused(holder: str, name: str) -> None:
