@@ -30,7 +30,10 @@ PARTS: Final = (
 )  # fmt: skip
 
 #: Members that say how many answers come, and how many are tried for them.
-ANSWERS: Final = ("n", "num_outputs_per_prompt", "num_images_per_prompt", "num_return_sequences")
+ANSWERS: Final = (
+    "n", "num_outputs_per_prompt", "num_images_per_prompt", "num_return_sequences", "samples", "num_samples",
+    "num_images",
+)  # fmt: skip
 TRIED: Final = ("best_of",)
 BEAMS: Final = ("beam_width", "num_beams")  # tried, and all of them are answers
 
@@ -75,7 +78,8 @@ def too_many(members: Iterable[Member], terms: Terms) -> Iterator[Excess]:
         if type(value) is not int or value < least:
             yield Excess(path, f"'{path}' must be a whole number from {least} to {cap}.")
         else:
-            yield above(path, value, cap, Change(member.name, b"%d" % cap) if member.place is None else None)
+            lowers = member.place is None and member.name.isascii()  # what was changed is told in a header
+            yield above(path, value, cap, Change(member.name, b"%d" % cap) if lowers else None)
 
 
 def _cap(name: str, terms: Terms) -> tuple[int | None, int]:

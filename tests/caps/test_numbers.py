@@ -23,6 +23,7 @@ CAPPED = [
     ("best_of", 3), ("logprobs", 5), ("top_logprobs", 5), ("prompt_logprobs", 5), ("request_output_len", 100),
     ("budget_tokens", 100), ("thinking_budget", 100), ("max_reasoning_tokens", 100), ("reasoning_max_tokens", 100),
     ("num_outputs_per_prompt", 2), ("num_return_sequences", 2), ("beam_width", 2), ("num_beams", 2),
+    ("samples", 2), ("num_samples", 2), ("num_images", 2),
 ]  # fmt: skip
 
 
