@@ -20,9 +20,20 @@ _APART: Final = frozenset(
     )
 )  # fmt: skip
 
-# Of parts that the caller's tools were asked for, or that name where an answer was found.
-_TOOL_USES: Final = frozenset(("tool_use", "server_tool_use", "mcp_tool_use"))
-_CITATIONS: Final = frozenset(("url_citation", "web_search_result", "search_result", "open_page", "find_in_page"))
+# Members of a body that hold its conversation, and what of it tells where an answer was found or what a tool was asked
+# for: members of any message or part, members of items of one kind, and addresses of items of some kinds.
+_TALKS: Final = frozenset(("input", "messages"))
+_TELLING: Final = frozenset(("annotations", "arguments", "citations"))
+_ASKED: Final[Mapping[str, str]] = {
+    "apply_patch_call": "operation",
+    "file_search_call": "results",
+    "mcp_tool_use": "input",
+    "server_tool_use": "input",
+    "tool_use": "input",
+    "web_search_call": "action",
+}
+_FOUND: Final = frozenset(("search_result", "web_fetch_result", "web_search_result"))
+_WHERE: Final = frozenset(("source", "url"))
 
 _PICTURES: Final = frozenset(
     (
@@ -30,6 +41,8 @@ _PICTURES: Final = frozenset(
         "video_url",
     )
 )  # fmt: skip
+# Media also in what tools were asked for: parts of a message that somebody put there.
+_PARTS: Final = _PICTURES | {"audio", "audio_url", "input_audio", "input_file"}
 # The words of names by which engines take pictures, videos and sound, and those that may follow such a word.
 _SHOWN: Final = frozenset(("image", "images", "video", "videos"))
 _MEDIA: Final = _SHOWN | {"audio", "audios", "file", "files", "mask", "reference", "references", "source"}
@@ -39,10 +52,15 @@ _POINTING: Final = ("url", "uri", "file_id", "_path", "filepath")
 _SAID: Final = frozenset(("text", "content"))  # a picture there is a text about one
 _PICTURE_DATA: Final = ("data:image/", "data:video/")
 _DATA: Final = "data:"
-_SCHEME: Final = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*:")
-# An address, a path, or the name of a file. Pictures in base64 begin with a slash too: /9j/ is JPEG's.
+# An address that somebody fetches; parsers of addresses skip blanks before, and tabs and ends of lines within.
+_SCHEME: Final = re.compile(
+    r"[\x00-\x20]*(?:[A-Za-z][A-Za-z0-9+.\t\r\n-]*:[\t\r\n]*[/\\]|(?:blob|data|file|ftp|gs|https?|s3):)", re.IGNORECASE
+)
+# An address, a path, or the name of a file; a word with a colon and a blank is text. Pictures in base64 begin with a
+# slash too: /9j/ is JPEG's.
 _REFERENCE: Final = re.compile(
-    r"\s*(?:[A-Za-z][A-Za-z0-9+.-]*:|//|\\\\|/(?!9j/)|\.{1,2}/|~)|[^:\s]{1,1000}\.[A-Za-z][A-Za-z0-9]{1,4}\s*\Z"
+    r"[\x00-\x20]*(?:[A-Za-z][A-Za-z0-9+.\t\r\n-]*:(?! |\Z)|//|\\\\|/(?!9j/)|\.{1,2}/|~)"
+    r"|[^:\s]{1,1000}\.[A-Za-z][A-Za-z0-9]{1,4}\s*\Z"
 )
 
 # What a name may say of its value; nothing (0) for most.
@@ -51,27 +69,32 @@ _MEDIUM: Final = 2
 _BASE64: Final = 4
 _TEXT: Final = 8
 _SHOWS: Final = 16
+_TOLD: Final = 32  # nobody fetches what lies there
+_DOCUMENT: Final = 64  # of a chat, handed to its template
 _REFERS: Final = _POINTS | _MEDIUM | _BASE64
 
 
 class Media:
     """`pictures`: how many pictures and videos a body holds, `shown`: the member that holds the last of them.
 
-    `remote`: the member that refers to what lies elsewhere.
+    `remote`: the member that refers to what lies elsewhere. `chat`: its documents were looked up for a chat.
     """
 
-    __slots__ = ("_waiting", "pictures", "remote", "shown")
+    __slots__ = ("_talks", "_waiting", "pictures", "remote", "shown")
 
-    def __init__(self, fields: Mapping[str, object]) -> None:
+    def __init__(self, fields: Mapping[str, object], *, chat: bool = False) -> None:
         self.pictures = 0
         self.remote = ""
         self.shown = ""
+        self._talks = False
         self._waiting: list[tuple[int, object]] = []
         for name, value in fields.items():
             if name in _APART:
                 continue
             means, pictures = meaning(name), self.pictures
-            self._waiting = [(means, value)]
+            self._talks = name in _TALKS
+            retrieved = chat and name == "documents" and isinstance(value, list)
+            self._waiting = [(means | _DOCUMENT if retrieved else means, value)]
             self.pictures += _many(means, value)
             if self._elsewhere():
                 self.remote = self.remote or name
@@ -86,7 +109,7 @@ class Media:
         while waiting:
             means, value = waiting.pop()
             if isinstance(value, dict):
-                remote = self._part(value) or remote
+                remote = self._part(means, value) or remote
             elif isinstance(value, list):
                 for each in value:
                     if isinstance(each, str):
@@ -97,27 +120,49 @@ class Media:
                 remote = self._text(means, value) or remote
         return remote
 
-    def _part(self, part: dict[str, object]) -> bool:
-        """Whether the part itself is something that another caller may have sent: a medium by an id of the caller's."""
+    def _part(self, within: int, part: dict[str, object]) -> bool:
+        """Whether the part itself is something that another caller may have sent: a medium by an id of the caller's.
+
+        `within`: what the name of the member says that holds it; a part names its own type, but not where it stands.
+        """
         kind = part.get("type")
         kind = kind if isinstance(kind, str) else ""
+        if within & _TOLD and kind not in _PARTS:
+            self._waiting.extend([(_TOLD, each) for each in part.values() if isinstance(each, list | dict)])
+            return False
         found, media = 0, bool(meaning(kind) & _REFERS)
         for key, value in part.items():
             means = meaning(key)
             found += _many(means, value)
             media = media or bool(means & _REFERS)
-            cited = kind in _CITATIONS and key in {"url", "source"} and isinstance(value, str)
-            if key == "arguments" or (key == "input" and kind in _TOOL_USES) or cited:
-                continue
-            self._waiting.append((means, value))
+            if not self._spoken(within, kind, key, value):
+                self._waiting.append((means, value))
         self.pictures += max(found, 1) if kind in _PICTURES else found
         return media and part.get("uuid") is not None
+
+    def _spoken(self, within: int, kind: str, key: str, value: object) -> bool:
+        """Whether a member of a part is text or tells of something, and nothing that an engine fetches."""
+        if within & _REFERS:
+            return False
+        if within & _DOCUMENT:
+            return key in _WHERE and isinstance(value, str) and kind not in _PARTS
+        if not self._talks:
+            return False
+        if key in _WHERE and isinstance(value, str):
+            return kind in _FOUND and within == _TEXT
+        if key in _TELLING or (_ASKED.get(kind) == key and (key != "input" or isinstance(value, dict))):
+            self._waiting.append((_TOLD, value))
+            return True
+        if kind == "document" and key == "source" and isinstance(value, dict) and _is_text(value):
+            self._waiting.append((_MEDIUM, {name: each for name, each in value.items() if name != "data"}))
+            return True
+        return False
 
     def _text(self, means: int, text: str) -> bool:
         """Whether this text, the value of a member that means this or an item of it, refers to what lies elsewhere."""
         if points(means, text):
             return True
-        if not means and text.startswith(_PICTURE_DATA):
+        if not means & ~_DOCUMENT and text.startswith(_PICTURE_DATA):
             self.pictures += 1
         return False
 
@@ -150,6 +195,11 @@ def points(means: int, text: str) -> bool:
 def is_address(text: str) -> bool:
     """Whether a text is the address of something, whatever it is for."""
     return _SCHEME.match(text) is not None and "/" in text and not text.startswith(_DATA)
+
+
+def _is_text(source: dict[str, object]) -> bool:
+    """Whether the source of a document (of Anthropic's) holds its text."""
+    return source.get("type") == "text" and source.get("media_type") == "text/plain"
 
 
 def _many(means: int, value: object) -> int:

@@ -41,7 +41,7 @@ class Wanted:
     def media(self) -> Media:
         """Its pictures, and what of it lies elsewhere."""
         if self._media is None:
-            self._media = Media(self.fields)
+            self._media = Media(self.fields, chat=self.interface is Interface.CHAT)
         return self._media
 
     @property
