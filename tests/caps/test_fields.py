@@ -36,13 +36,13 @@ def test_where_a_rule_clamps_such_fields_are_left_out_and_said() -> None:
 
 @pytest.mark.parametrize(
     ("interface", "body"),
-    [(Interface.PLAIN, {"to\u212aenize": True}), (Interface.GENERATE, {"max_to\u212aens": 9, "text_input": "a"})],
+    [(Interface.PLAIN, {"to\u212aenize": True}), (Interface.GENERATE, {"logprob\u017f": 9, "text_input": "a"})],
 )
 def test_a_name_that_no_header_can_hold_is_refused_also_where_a_rule_clamps(
     interface: Interface, body: dict[str, Any]
 ) -> None:
     with pytest.raises(CapExceeded) as refused:
-        meet(body, Terms(max_tokens=5, clamp=True), interface=interface, unread=True)
+        meet(body, Terms(logprobs=5, clamp=True), interface=interface, unread=True)
     assert (refused.value.param or "").isascii()
 
 
