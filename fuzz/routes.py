@@ -61,6 +61,10 @@ def check(data: bytes) -> None:
     except Refusal as refusal:
         assert 400 <= refusal.status < 500, refusal
         return
+    if found.wrong is not None:  # said to who may use the model; of such a call nothing can be sent
+        assert 400 <= found.wrong.status < 500, found.wrong
+        assert (found.target, found.payload) == (b"", b"")
+        return
     _check_sent(found, what)
     again = finished(RESOLVER.resolve(what, Sent(body)))  # the same head, looked at before
     assert isinstance(again, Resolved)
