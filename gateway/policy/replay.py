@@ -17,6 +17,11 @@ from gateway.policy.explain import outcome
 
 _OPERATIONS: Final = {operation.value: operation for operation in Operation}
 
+# A day before the year 10000 in UNIX time, which no calendar shows, not even that of a zone in which it begins earlier.
+_LAST: Final = 253402300799 - 24 * 60 * 60
+
+_NOT_OURS: Final = "not an audit line of a gateway that records what a decision hangs on"
+
 
 class NotReplayable(Exception):  # noqa: N818  named for what happened, like the refusals
     """This line is no decision that could be made again. The text says why, the same for all such lines.
@@ -52,52 +57,86 @@ def logged(line: Mapping[str, Any]) -> Logged:
     """From the members of an audit line. Raises `NotReplayable`."""
     try:
         return _logged(line)
-    except (KeyError, TypeError, AttributeError):
-        raise NotReplayable("not an audit line of a gateway that records what a decision hangs on") from None
+    except _Odd:
+        raise NotReplayable(_NOT_OURS) from None
 
 
 def _logged(line: Mapping[str, Any]) -> Logged:
-    if line["decision_id"] is None:
+    if _member(line, "decision_id", str, type(None)) is None:
         raise NotReplayable("no decision: nobody was identified", harmless=True)
-    if line["decided_at"] is None:
+    if _time(line) is None:
         raise NotReplayable("no decision: the call was answered before any rule was asked", harmless=True)
-    if line["model"] is None:
+    name = _member(line, "model", str, type(None))
+    if name is None:
         raise NotReplayable("a list of models, filtered by many decisions; name one with --model", harmless=True)
-    return _decided(line, ModelRef(line["model"], _OPERATIONS[line["operation"]], line["version"], line["explicit"]))
+    operation = _OPERATIONS.get(_member(line, "operation", str))
+    if operation is None:
+        raise _Odd
+    return _decided(
+        line, ModelRef(name, operation, _member(line, "version", str, type(None)), _member(line, "explicit", bool))
+    )
 
 
 def logged_for(line: Mapping[str, Any], model: ModelRef) -> Logged:
     """As `logged`, as if the call had been for this model. Raises `NotReplayable`."""
     try:
         return _decided(line, model)
-    except (KeyError, TypeError, AttributeError):
+    except _Odd:
         raise NotReplayable("nobody was identified, or it is not an audit line of such a gateway") from None
 
 
 def _decided(line: Mapping[str, Any], model: ModelRef) -> Logged:
-    if line["left_out"]:
+    if _member(line, "left_out", int):
         raise NotReplayable("more groups, scopes or longer names than a line holds")
     principal = Principal(
-        subject=line["subject"],
-        issuer=line["issuer"],
-        provider=line["provider"],
-        groups=frozenset(line["groups"]),
-        client=line["client"],
-        scopes=frozenset(line["scopes"]),
-        groups_known=line["groups_known"],
+        subject=_member(line, "subject", str),
+        issuer=_member(line, "issuer", str),
+        provider=_member(line, "provider", str),
+        groups=frozenset(_names(line, "groups")),
+        client=_member(line, "client", str, type(None)),
+        scopes=frozenset(_names(line, "scopes")),
+        groups_known=_member(line, "groups_known", bool),
     )
     return Logged(
-        Asked(principal, model, float(line["decided_at"] or 0), line["peer"]),
-        line["policy"],
-        line["hide_models"],
-        line["decision"] == "allow",
-        line["rule"],
-        line["reason"],
-        tuple(line["groups_used"]),
-        line["decision_id"],
-        line["status"],
-        line["detail"] or "no detail is logged",
+        Asked(principal, model, _time(line) or 0.0, _member(line, "peer", str)),
+        _member(line, "policy", str),
+        _member(line, "hide_models", bool),
+        _member(line, "decision", str) == "allow",
+        _member(line, "rule", str, type(None)),
+        _member(line, "reason", str),
+        _names(line, "groups_used"),
+        _member(line, "decision_id", str),
+        _member(line, "status", int),
+        _member(line, "detail", str, type(None)) or "no detail is logged",
     )
+
+
+class _Odd(Exception):  # noqa: N818  named for what the line is
+    """A member is missing, or is nothing that a gateway writes there."""
+
+
+def _member(line: Mapping[str, Any], name: str, *kinds: type) -> Any:
+    """What stands there, if it is exactly of one of these kinds: no `bool` is a number. Raises `_Odd`."""
+    value = line.get(name, _Odd)
+    if type(value) not in kinds:
+        raise _Odd
+    return value
+
+
+def _names(line: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """A list of texts; a text is none of letters. Raises `_Odd`."""
+    names = _member(line, name, list)
+    if not all(type(each) is str for each in names):
+        raise _Odd
+    return tuple(names)
+
+
+def _time(line: Mapping[str, Any]) -> float | None:
+    """UNIX time that a calendar can show; None where nothing was decided. Raises `_Odd`."""
+    at = _member(line, "decided_at", int, float, type(None))
+    if at is not None and not 0 <= at <= _LAST:
+        raise _Odd
+    return None if at is None else float(at)
 
 
 def difference(policy: Policy, made: Logged) -> str:
@@ -115,4 +154,8 @@ def difference(policy: Policy, made: Logged) -> str:
     if again.code != made.reason:
         return f"was answered {made.reason}, and now {again.code}"
     now = again.rule or None
-    return "" if now == made.rule else f"was denied by {made.rule}, and now by {now}"
+    return "" if now == made.rule else f"was denied by {_by(made.rule)}, and now by {_by(now)}"
+
+
+def _by(rule: str | None) -> str:
+    return rule or "no rule"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from ipaddress import ip_network
 from typing import Any
 
 import pytest
@@ -14,13 +15,15 @@ from gateway.accounting.audit import Lines
 from gateway.call import Outcome
 from gateway.errors import Refusal
 from gateway.policy.asked import Asked
+from gateway.policy.conditions import Window
 from gateway.policy.engine import Policy
-from gateway.policy.replay import NotReplayable, difference, logged
+from gateway.policy.replay import NotReplayable, difference, logged, logged_for
 from gateway.policy.rules import Effect, Rule
 from tests.path.fakes import CALL, but
 from tests.policy.questions import many_rules, questions
 from tests.policy.rules import ANN, CHAT, rule
 
+NETWORKS = frozenset({ip_network("10.0.0.0/8")})
 STAMP = b"2026-03-02T11:00:00.000Z"
 
 
@@ -65,7 +68,7 @@ def test_a_refusal_that_came_out_otherwise_is_told_in_words() -> None:
 
     assert difference(Policy([rule()]), made) == "was denied (model_not_allowed), and r allows it"
     assert difference(Policy([], hide_models=True), made) == "was answered model_not_allowed, and now model_not_found"
-    assert difference(Policy([rule("no", Effect.DENY)]), made) == "was denied by None, and now by no"
+    assert difference(Policy([rule("no", Effect.DENY)]), made) == "was denied by no rule, and now by no"
 
 
 @pytest.mark.parametrize(
@@ -77,6 +80,18 @@ def test_a_refusal_that_came_out_otherwise_is_told_in_words() -> None:
         ({"left_out": 1}, "more groups, scopes or longer names"),
         ({"operation": "fly"}, "not an audit line"),
         ({"groups": None}, "not an audit line"),
+        ({"groups": "trainees"}, "not an audit line"),
+        ({"decided_at": "x"}, "not an audit line"),
+        ({"decided_at": True}, "not an audit line"),
+        ({"decided_at": float("nan")}, "not an audit line"),
+        ({"decided_at": 253402300800}, "not an audit line"),
+        ({"decided_at": -1}, "not an audit line"),
+        ({"model": 7}, "not an audit line"),
+        ({"version": 1}, "not an audit line"),
+        ({"subject": ["x"]}, "not an audit line"),
+        ({"hide_models": []}, "not an audit line"),
+        ({"explicit": 1}, "not an audit line"),
+        ({"scopes": ["a", 1]}, "not an audit line"),
     ],
 )
 def test_a_line_that_is_no_decision_says_why(changes: dict[str, Any], why: str) -> None:
@@ -89,3 +104,36 @@ def test_a_line_that_is_no_decision_says_why(changes: dict[str, Any], why: str) 
 def test_any_other_json_is_no_audit_line(facts: dict[str, Any]) -> None:
     with pytest.raises(NotReplayable, match="not an audit line"):
         logged(facts)
+
+
+def anything() -> st.SearchStrategy[Any]:
+    """Whatever JSON can say."""
+    plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+    return st.recursive(
+        plain, lambda more: st.lists(more, max_size=3) | st.dictionaries(st.text(max_size=3), more, max_size=3)
+    )
+
+
+@given(st.data())
+def test_whatever_stands_in_a_member_it_is_a_decision_or_no_audit_line(data: st.DataObject) -> None:
+    """One odd line says so, and stops none of the others; nothing of another kind is taken for a name."""
+    policy = Policy([rule(), rule("office", window=Window("Asia/Tokyo"), networks=NETWORKS)])
+    facts = line(policy, Asked(ANN, CHAT, 1.0))
+    for name in data.draw(st.sets(st.sampled_from(sorted(facts)), min_size=1, max_size=3)):
+        facts[name] = data.draw(anything())
+    for read in (logged, lambda it: logged_for(it, CHAT)):
+        try:
+            difference(policy, read(facts))
+        except NotReplayable:
+            continue
+
+
+@pytest.mark.parametrize("at", [0, 253402300799 - 86400, 253402300799])
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Etc/GMT+12"])
+def test_no_zone_makes_the_first_or_the_last_time_one_that_no_calendar_shows(at: int, zone: str) -> None:
+    policy = Policy([rule(window=Window(zone))])
+    facts = line(policy, Asked(ANN, CHAT, 1.0)) | {"decided_at": at}
+    try:
+        assert difference(policy, logged(facts)) == ""
+    except NotReplayable:
+        assert at == 253402300799
