@@ -168,14 +168,16 @@ def test_of_the_calls_that_were_made_those_are_told_that_come_out_otherwise(old:
     new = policies(tmp_path / "new", NO_INTERNS, MORE)
     bob = replace(ANYBODY, subject="bob", groups=frozenset({"ds"}))
     asked = [(bob, "meta/llama")] * 3 + [(replace(ANYBODY, subject="ann"), "nvidia/x"), (bob, "nvidia/x")]
-    lines = [line(Policy(read(old).rules), Asked(who, ModelRef(name, Operation.INFER), 1.0)) for who, name in asked]
+    written = read(old)
+    by = Policy(written.rules, digest=written.digest)
+    lines = [line(by, Asked(who, ModelRef(name, Operation.INFER), 1.0)) for who, name in asked]
     audit = tmp_path / "audit.log"
     audit.write_text("".join(json.dumps(one) + "\n" for one in lines) + "nonsense\n")
 
     done = diff(old, new, "--audit", audit)
     assert done.returncode == 1, done.stderr
     assert done.stdout.splitlines() == [
-        "1 call decided alike, 1 newly allowed, 3 no longer allowed",
+        "1 call let in, or not, alike, 1 newly allowed, 3 no longer allowed",
         "  3 calls no longer allowed: bob of corp, infer on meta/llama",
         "  1 call newly allowed: ann of corp, infer on nvidia/x",
         "  1 line not compared: not a whole line of JSON",
@@ -190,6 +192,41 @@ def test_of_the_calls_that_were_made_those_are_told_that_come_out_otherwise(old:
     assert diff(old, old, "--audit", audit).returncode == 0
     assert diff(new, old, "--audit", audit, "--fail-on", "grant").returncode == 1
     assert diff(old, new, "--audit", tmp_path / "none").returncode == 2
+
+
+def test_names_that_lines_may_leave_out_are_told_whichever_version_has_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line under a policy that speaks of no `sales` is silent of them: what both versions say of it may be wrong."""
+    no_sales: dict[str, Any] = rule("no-sales", effect="deny", subjects={"groups": ["sales"]})
+    scoped = rule("scoped", subjects={"groups": ["ds"], "scopes": ["write"]})
+    first = policies(tmp_path / "first", CHAT)
+    second = policies(tmp_path / "second", CHAT, no_sales)
+    third = policies(tmp_path / "third", CHAT, scoped)
+    bob = replace(ANYBODY, subject="bob", groups=frozenset({"ds", "sales"}), scopes=frozenset({"write"}))
+    audit = tmp_path / "audit.log"
+
+    def noted(logged: Path, old: Path, new: Path) -> tuple[int, list[str], list[str]]:
+        written = read(logged)
+        made = line(Policy(written.rules, digest=written.digest), Asked(bob, ModelRef("m", Operation.INFER), 1.0))
+        audit.write_text(json.dumps(made) + "\n")
+        main(["policy", "diff", str(old), str(new), "--json", "--audit", str(audit)])
+        found = json.loads(capsys.readouterr().out)
+        return found["other_policy"], found["groups_not_logged"], found["scopes_not_logged"]
+
+    assert noted(first, second, first) == (1, ["sales"], [])
+    assert noted(first, second, third) == (1, ["ds", "sales"], ["write"])
+    assert noted(second, second, third) == (0, [], ["write"])
+    assert noted(third, second, third) == (1, ["sales"], [])
+    assert noted(second, second, first) == (0, [], [])
+    main(["policy", "diff", str(second), str(first), "--audit", str(audit)])
+    assert "leave out" not in capsys.readouterr().out
+    main(["policy", "diff", str(first), str(third), "--audit", str(audit)])
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "  1 call decided by another policy than the old version here",
+        "  lines may leave out groups that the policy of their time may not have named: ds",
+        "  lines may leave out scopes that the policy of their time may not have named: write",
+    ]
 
 
 @pytest.mark.parametrize("text", ["rules: []", "version: 1\nrules:\n  - {id: x}\n"])

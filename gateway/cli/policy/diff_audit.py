@@ -14,6 +14,7 @@ from gateway.cli.auditfiles import every_line
 from gateway.cli.policy.replaying import facts_of
 from gateway.cli.saying import counted
 from gateway.policy.engine import Policy
+from gateway.policy.explain import listed
 from gateway.policy.replay import Logged, NotReplayable, logged
 
 # Callers with a model and an operation that are kept apart; what is beyond is only counted. About 100 MB at worst.
@@ -35,12 +36,17 @@ class Asked:
 
 @dataclass
 class Tally:
-    """What came of all lines. `unseen`: groups that only the new version names, which lines may have left out."""
+    """What came of all lines.
 
-    unseen: tuple[str, ...] = ()
+    `others`: calls that another policy than the old version decided. `unseen`: `groups` and `scopes`, with the name,
+    that either version names and lines may have left out, since the policy that decided did not name them.
+    """
+
     same: int = 0
     granted: int = 0
     revoked: int = 0
+    others: int = 0
+    unseen: set[tuple[str, str]] = field(default_factory=set)
     apart: Counter[Asked] = field(default_factory=Counter)
     no_decisions: Counter[str] = field(default_factory=Counter)
     not_replayable: Counter[str] = field(default_factory=Counter)
@@ -48,6 +54,10 @@ class Tally:
     def changes(self, *, grants: bool) -> int:
         """How many calls are decided otherwise; with `grants` only those that are newly let in."""
         return self.granted + (0 if grants else self.revoked)
+
+    def left_out(self, what: str) -> list[str]:
+        """Those of `unseen` that are this, in order."""
+        return sorted(name for kind, name in self.unseen if kind == what)
 
     def add(self, made: Logged, *, allowed: bool) -> None:
         """One call that is decided otherwise."""
@@ -62,7 +72,7 @@ class Tally:
 
     def words(self, most: int | None) -> Iterator[str]:
         """Line by line; at most so many kinds of calls, the most frequent first."""
-        alike = f"{counted(self.same, 'call')} decided alike"
+        alike = f"{counted(self.same, 'call')} let in, or not, alike"
         yield f"{alike}, {self.granted} newly allowed, {self.revoked} no longer allowed"
         ordered = self.apart.most_common()
         for asked, count in ordered[:most]:
@@ -75,8 +85,11 @@ class Tally:
             yield f"  and {counted(rest, 'call')} more, of too many callers to tell them apart"
         for why, count in (*self.not_replayable.most_common(), *self.no_decisions.most_common()):
             yield f"  {counted(count, 'line')} not compared: {why}"
-        if self.unseen:
-            yield f"  lines may leave out the groups that only the new version names: {', '.join(self.unseen)}"
+        if self.others:
+            yield f"  {counted(self.others, 'call')} decided by another policy than the old version here"
+        for what in ("groups", "scopes"):
+            if names := self.left_out(what):
+                yield f"  lines may leave out {what} that the policy of their time may not have named: {listed(names)}"
 
     def members(self) -> dict[str, Any]:
         """The JSON object (docs/policy-tools.md)."""
@@ -95,7 +108,9 @@ class Tally:
                 }
                 for asked, count in self.apart.most_common()
             ],
-            "groups_not_logged": list(self.unseen),
+            "other_policy": self.others,
+            "groups_not_logged": self.left_out("groups"),
+            "scopes_not_logged": self.left_out("scopes"),
             "not_replayable": dict(self.not_replayable),
             "no_decisions": dict(self.no_decisions),
         }
@@ -103,13 +118,17 @@ class Tally:
 
 def compared(files: Sequence[str], old: Policy, new: Policy) -> Tally:
     """Decide every logged call by both. Raises `Unreadable`."""
-    tally = Tally(unseen=tuple(sorted(_groups(new) - _groups(old))))
+    tally = Tally()
+    either = _named(old) | _named(new)
+    unseen = {policy.digest: either - _named(policy) for policy in (new, old)}
     for line in every_line(files):
         try:
             made = logged(facts_of(line))
         except NotReplayable as why:
             (tally.no_decisions if why.harmless else tally.not_replayable)[str(why)] += 1
             continue
+        tally.others += made.policy != old.digest
+        tally.unseen |= unseen.get(made.policy, either)  # what any other policy names, nobody knows here
         before, after = (_may(policy, made) for policy in (old, new))
         if before == after:
             tally.same += 1
@@ -123,5 +142,7 @@ def _may(policy: Policy, made: Logged) -> bool:
     return policy.may(asked.principal, asked.model, policy.holding(asked.at, asked.peer))
 
 
-def _groups(policy: Policy) -> set[str]:
-    return {group for rule in policy.rules for group in (*rule.groups, *rule.not_groups)}
+def _named(policy: Policy) -> frozenset[tuple[str, str]]:
+    """What a line that it decided can tell of its caller: each with what it is."""
+    book = policy.rulebook(0)
+    return frozenset([*(("groups", name) for name in book.groups), *(("scopes", name) for name in book.scopes)])
