@@ -189,9 +189,29 @@ def test_of_the_calls_that_were_made_those_are_told_that_come_out_otherwise(old:
     packed.write_bytes(gzip.compress(audit.read_bytes()))
     both = json.loads(diff(old, new, "--json", "--audit", packed, audit).stdout)
     assert (both["same"], both["granted"], both["revoked"]) == (2, 2, 6)
-    assert diff(old, old, "--audit", audit).returncode == 0
     assert diff(new, old, "--audit", audit, "--fail-on", "grant").returncode == 1
     assert diff(old, new, "--audit", tmp_path / "none").returncode == 2
+
+
+def test_calls_that_cannot_be_compared_are_not_said_to_stay_as_they_are(
+    old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither a part of them nor all, as of a file that is no audit file; whichever changes a pipeline asks for."""
+    made = json.dumps(line(Policy(read(old).rules), Asked(ANYBODY, ModelRef("m", Operation.INFER), 1.0)))
+    log = json.dumps({"level": "info"})
+    audit = tmp_path / "audit.log"
+    for lines, code in (
+        ([made], 0),
+        ([made, log], 0),
+        ([made, "nonsense"], 1),
+        ([made, made.replace('"left_out": 0', '"left_out": 1')], 1),
+        ([log], 1),
+        ([], 1),
+    ):
+        audit.write_text("".join(f"{one}\n" for one in lines))
+        for fail_on in ("any", "grant"):
+            assert main(["policy", "diff", str(old), str(old), "--fail-on", fail_on, "--audit", str(audit)]) == code
+    assert capsys.readouterr().out.endswith("0 calls let in, or not, alike, 0 newly allowed, 0 no longer allowed\n")
 
 
 def test_names_that_lines_may_leave_out_are_told_whichever_version_has_them(

@@ -55,7 +55,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit 0 when nothing changes, 1 when something does (`--fail-on grant`: is newly allowed), 2 for a bad call."""
+    """Exit 0 when nothing changes, 1 when something does (`--fail-on grant`: is newly allowed), 2 for a bad call.
+
+    With `--audit` also 1 where that cannot be said of a call that was made, or of none.
+    """
     try:
         old, new = (_policy(args, name) for name in (args.old, args.new))
         if args.audit:
@@ -74,7 +77,7 @@ def _audited(args: argparse.Namespace, old: Policy, new: Policy) -> int:
         say_json(tally.members())
     else:
         say(tally.words(None if args.all else args.limit))
-    return 1 if tally.changes(grants=args.fail_on == "grant") else 0
+    return 1 if tally.changes(grants=args.fail_on == "grant") or not tally.compared or tally.not_replayable else 0
 
 
 def _policy(args: argparse.Namespace, name: str) -> Policy:

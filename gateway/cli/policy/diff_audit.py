@@ -51,6 +51,11 @@ class Tally:
     no_decisions: Counter[str] = field(default_factory=Counter)
     not_replayable: Counter[str] = field(default_factory=Counter)
 
+    @property
+    def compared(self) -> int:
+        """How many calls both versions decided."""
+        return self.same + self.granted + self.revoked
+
     def changes(self, *, grants: bool) -> int:
         """How many calls are decided otherwise; with `grants` only those that are newly let in."""
         return self.granted + (0 if grants else self.revoked)
