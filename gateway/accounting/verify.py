@@ -36,6 +36,8 @@ class FileReport:
     first: str | None = None
     last: str | None = None
     links: int = 0
+    #: Audit lines of a file without links that no later link holds either: anybody may have written them.
+    unheld: int = 0
     #: Lines that were cut short when they were written; lines that a line `lost` stands for.
     torn: int = 0
     lost: int = 0
@@ -70,8 +72,8 @@ class Report:
 
     @property
     def whole(self) -> bool:
-        """No link is broken, and there are links."""
-        return not self.breaks and any(one.links for one in self.files)
+        """No link is broken, there are links, and no file is without."""
+        return not self.breaks and any(one.links for one in self.files) and not any(one.unheld for one in self.files)
 
     @property
     def joined(self) -> bool:
@@ -94,6 +96,8 @@ class Verifier:
         self._led = False
         #: How many lines of others there were since the last link; where there were, the chain of all but those.
         self._ours, self._others = Chain(), 0
+        #: Files without a link since the last one.
+        self._without: list[FileReport] = []
         #: Where the last link stands; whether it says that a process or a file ended, and nothing follows it yet.
         self._file, self._line = "", 0
         self._linked = self._ended = False
@@ -113,11 +117,14 @@ class Verifier:
                 one.torn += line[-2:] != b"}\n" and line != b"\n"
                 self._wrote(line)
                 if not one.links:
+                    one.unheld += chain.ours(line)
                     self._alone.wrote(line, 0)
                     self._led = self._led or line != b"\n"
                 self._ended = False
                 report.open_lines += 1
             yield len(line)
+        if not one.links:
+            self._without.append(one)
         report.head = (self._ours if one.foreign and self._others else self._chain).head()
         report.closed = one.closed = self._ended
 
@@ -137,6 +144,7 @@ class Verifier:
             # An audit line that somebody made look like one of others is missing in these, and they do not hold.
             one.foreign += self._others
             self._chain = self._ours
+        self._hold(one, prev)
         if not self._linked:
             self._start(one, prev, kind)
         elif self._begins(one, prev, kind):
@@ -155,6 +163,14 @@ class Verifier:
         self._linked, self._ended = True, kind == "ended"
         self._file, self._line = one.file, one.lines
         report.open_lines = 0 if self._ended else 1
+
+    def _hold(self, one: FileReport, prev: str) -> None:
+        """A link that fits holds all since the last one; how its own file begins is looked at elsewhere."""
+        one.unheld = 0
+        if prev == self._chain.head():
+            for other in self._without:
+                other.unheld = 0
+        self._without.clear()
 
     def _start(self, one: FileReport, prev: str, kind: str | None) -> None:
         """The first link: what it refers to was read, or is nothing, or is not here to be compared with."""

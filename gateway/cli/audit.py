@@ -15,7 +15,7 @@ from typing import Final
 from gateway.accounting.order import ends, ordered
 from gateway.accounting.verify import BREAKS, FileReport, Report, Verifier
 from gateway.cli.auditfiles import Unreadable, lines, opened, total
-from gateway.cli.saying import finished, say, say_json
+from gateway.cli.saying import counted, finished, say, say_json
 from gateway.progress import progress
 
 EXAMPLE: Final = """examples:
@@ -138,9 +138,10 @@ def _line_of(one: FileReport) -> str:
             (one.foreign, f"{one.foreign} that are no audit lines, and without which the chain holds"),
             (one.crashes, f"{one.crashes} starts without an orderly end before"),
             (one.lines and not one.links, "not chained: none of them says what stood before it"),
+            (one.unheld, f"nothing holds {counted(one.unheld, 'audit line')} in it, and anybody may have written them"),
             (one.anew, "new chain: it was a new file when the gateway started, and knows nothing of those before"),
-            (one.breaks, f"{one.breaks} break{'' if one.breaks == 1 else 's'}"),
+            (one.breaks, counted(one.breaks, "break")),
         )
         if count
     ]
-    return f"{one.file}: {one.lines} lines{times}{''.join(f'; {note}' for note in notes)}"
+    return f"{one.file}: {counted(one.lines, 'line')}{times}{''.join(f'; {note}' for note in notes)}"

@@ -73,8 +73,9 @@ def test_what_a_file_is_noted_for_is_said_in_words(said: Said, files: list[Path]
     other.write_bytes(line(1))
     _, out, _ = said("--as-given", other, files[3], files[3])
     notes = [text.partition("; ")[2] for text in out.splitlines()[:3]]
+    held = "nothing holds 1 audit line in it, and anybody may have written them"
     assert notes == [
-        "not chained: none of them says what stood before it",
+        f"not chained: none of them says what stood before it; {held}",
         "new chain: it was a new file when the gateway started, and knows nothing of those before",
         "new chain: it was a new file when the gateway started, and knows nothing of those before",
     ]
@@ -134,6 +135,51 @@ def test_lines_without_a_chain_are_not_whole(said: Said, tmp_path: Path) -> None
     code, out, _ = said(path)
     assert code == 1
     assert "not chained: " in out
+
+
+def without_links(file: Path) -> None:
+    """As somebody leaves it who has something to change in it."""
+    kept = re.sub(rb',"prev":"[0-9a-f]{64}"', b"", file.read_bytes())
+    file.write_bytes(b"".join(each for each in kept.splitlines(keepends=True) if b'"audit":"' not in each))
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_whoever_takes_all_links_out_of_a_file_takes_it_out_of_what_is_whole(
+    said: Said, files: list[Path], number: int
+) -> None:
+    """Else the newest, and the oldest that is there, could be written anew by anybody."""
+    without_links(files[number])
+    assert b'"request_id"' in files[number].read_bytes()
+    for words in ([], ["--as-given"]):
+        code, out, _ = said(*words, *reversed(files))
+        assert code == 1
+        assert out.endswith("\nNOT WHOLE\n")
+        assert re.search(rf"^{files[number]}: .*nothing holds \d audit line", out, re.MULTILINE)
+
+
+def test_a_file_without_links_that_the_next_link_holds_is_as_it_was_written(said: Said, tmp_path: Path) -> None:
+    """As of a write that went on in the next file."""
+    whole, cut = tmp_path / "whole.jsonl", tmp_path / "a.jsonl"
+    appender = Appender(Audit(str(whole)))
+    write(appender, [line(1), line(2)])
+    write(appender, [line(3)])
+    assert appender.close(LIMIT)
+    text = whole.read_bytes().splitlines(keepends=True)
+    at = text.index(line(2))
+    for name, part in (("a", text[:at]), ("b", text[at : at + 1]), ("c", text[at + 1 :])):
+        (tmp_path / f"{name}.jsonl").write_bytes(b"".join(part))
+    three = [cut, tmp_path / "b.jsonl", tmp_path / "c.jsonl"]
+    assert said("--as-given", "--complete", *three)[0] == 0
+    three[1].write_bytes(line(9))
+    assert said("--as-given", *three)[0] == 1
+
+
+def test_a_file_of_others_beside_the_record_is_none_of_it(said: Said, files: list[Path], tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b'{"time":"2026-01-31T10:15:00.000Z","level":"info","event":"ready"}\n')
+    code, out, _ = said("--as-given", *reversed(files), log)
+    assert code == 0
+    assert f"{log}: 1 line, 2026" in out
 
 
 def test_many_breaks_are_counted_and_not_listed_without_end(said: Said, tmp_path: Path) -> None:

@@ -199,9 +199,12 @@ def test_no_line_can_be_put_before_a_file_unnoticed_wherever_a_check_begins(data
         assert not report.whole or report.files[0].foreign
 
 
-def test_files_without_a_chain_may_stand_before_those_with_one_and_that_is_said(written: bytes) -> None:
+def test_files_without_a_chain_are_not_made_whole_by_those_with_one(written: bytes) -> None:
+    """Whoever takes all links out of the newest file makes it look like one from before there was a chain."""
     report = verified(line(1) + line(2), written)
-    assert report.whole
+    assert not report.whole
+    assert report.files[0].unheld == 2
+    assert verified(b'{"level":"info"}\n', written).whole
     assert not report.joined
     assert report.files[1].anew
 
