@@ -183,6 +183,12 @@ def test_a_token_that_says_nothing_is_refused_without_being_shown(
         (["--decision", "0" * 32], "--decision needs the files to look in"),
         (["--decision", "x", "--audit", "/dev/null"], "'x' is no decision id"),
         (["--decision", "0" * 32, "--audit", "/dev/null"], "no line of /dev/null is of"),
+        (["--audit", "/dev/null", "--user", "a", "--model", "m"], "leave out --user, --model, or add --decision ID"),
+        (["--audit", "/dev/null", "--groups-unknown"], "leave out --groups-unknown, or add"),
+        (["--audit", "/dev/null", "--version", "1", "--explicit"], "leave out --explicit, --version, or add"),
+        (["--audit", "/dev/null", "--decision", "0" * 32, "--from", "10.0.0.1"], "leave out --from"),
+        (["--audit", "/dev/null", "--decision", "0" * 32, "--at", "x", "--model", "m"], "leave out --at\n"),
+        (["--user", "a", "--model", "m", "--history", "kept"], "--history is for what was logged"),
         (["--audit", "/nowhere"], "/nowhere cannot be read: No such file"),
     ],
 )
@@ -306,6 +312,9 @@ def test_a_logged_decision_that_comes_out_otherwise_is_1_whichever_way_it_is_ask
 
     log()
     assert explain("--audit", audit, "--decision", facts["decision_id"])[0] == 0
+    code, told, errors = explain("--audit", audit, "--decision", facts["decision_id"], "--model", "meta/large")
+    assert (code, told) == (2, "")
+    assert "--decision: this one was about meta/small; leave out --model" in errors
     assert explain("--audit", audit)[:2] == (0, "1 decision identical, 0 different, 0 not to be made again\n")
     log(rule="another")
     code, told, _ = explain("--audit", audit, "--decision", facts["decision_id"])

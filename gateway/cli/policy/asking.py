@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 from gateway import identities
 from gateway.call import ModelRef, Operation, Principal
@@ -31,6 +32,26 @@ from gateway.policy.explain import listed
 from gateway.policy.files import Written, read
 from gateway.policy.moments import moment
 from gateway.settings import OidcIssuer, Settings
+
+#: Of the arguments that make a question those that say what is asked for; the others say who asks, when, from where.
+OF_MODEL: Final = {
+    "--model": "model",
+    "--operation": "operation",
+    "--explicit": "explicit",
+    "--version": "model_version",
+}
+
+_OF_CALL: Final = {
+    "--user": "user",
+    "--groups": "groups",
+    "--groups-unknown": "groups_unknown",
+    "--client": "client",
+    "--issuer": "issuer",
+    "--scopes": "scopes",
+    "--token": "token",
+    "--at": "at",
+    "--from": "peer",
+}
 
 
 class BadCall(CannotSay):
@@ -79,6 +100,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--at", metavar="TIME", help="RFC 3339 with a zone, like 2026-03-02T09:30:00+01:00; default: now"
     )
     parser.add_argument("--from", dest="peer", metavar="ADDRESS", help="the caller's address")
+
+
+def given(args: argparse.Namespace) -> list[str]:
+    """Which of the arguments that make a question are there."""
+    return [option for option, name in (_OF_CALL | OF_MODEL).items() if getattr(args, name) not in (None, "", False)]
 
 
 def site(args: argparse.Namespace) -> Site:

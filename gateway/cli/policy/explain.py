@@ -49,12 +49,28 @@ def run(args: argparse.Namespace) -> int:
     A decision that comes out otherwise than it was logged is 1, whatever it is now.
     """
     try:
+        _one_question(args)
         site = asking.site(args)
         if args.decision is not None:
             return _explain_logged(args, site)
         return _explain(args, site) if args.audit is None else _replay(args, site)
     except (Mistakes, CannotStart, CannotSay, OSError) as error:
         return finished(error)
+
+
+def _one_question(args: argparse.Namespace) -> None:
+    """No argument stands beside others that leave it without a meaning. Raises `BadCall`."""
+    if args.audit is None:
+        if args.decision is not None:
+            raise BadCall("--decision needs the files to look in: --audit FILE")
+        if args.history is not None:
+            raise BadCall("--history is for what was logged; it needs the files to look in: --audit FILE")
+        return
+    given = asking.given(args)
+    if args.decision is None and given:
+        raise BadCall(f"--audit alone decides all lines again; leave out {', '.join(given)}, or add --decision ID")
+    if spare := [option for option in given if option not in asking.OF_MODEL]:
+        raise BadCall(f"--decision: the line says who asked, when and from where; leave out {', '.join(spare)}")
 
 
 def _explain(args: argparse.Namespace, site: Site) -> int:
@@ -65,8 +81,6 @@ def _explain(args: argparse.Namespace, site: Site) -> int:
 
 
 def _explain_logged(args: argparse.Namespace, site: Site) -> int:
-    if args.audit is None:
-        raise BadCall("--decision needs the files to look in: --audit FILE")
     facts = find(args.audit, args.decision)
     note = Notes()
     try:
@@ -88,13 +102,18 @@ def _explain_logged(args: argparse.Namespace, site: Site) -> int:
 
 
 def _made(args: argparse.Namespace, facts: dict[str, Any], site: Site, note: Notes) -> tuple[Logged, bool]:
-    """What was logged, and whether it was one decision: of a list one of the many is asked for. Raises
-    `NotReplayable`."""
+    """What was logged, and whether it was one decision: of a list one of the many is asked for.
+
+    Raises `NotReplayable`, `BadCall`.
+    """
     if args.model and facts.get("model") is None:
         model = asking.model_of(args, site.settings, note)
         listed = Operation(args.operation or Operation.LIST)
         return logged_for(facts, ModelRef(model.name, listed, model.version, args.explicit)), False
-    return logged(facts), True
+    made = logged(facts)
+    if given := asking.given(args):
+        raise BadCall(f"--decision: this one was about {made.asked.model.name}; leave out {', '.join(given)}")
+    return made, True
 
 
 def _replay(args: argparse.Namespace, site: Site) -> int:
