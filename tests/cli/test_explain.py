@@ -294,6 +294,19 @@ def test_files_without_a_decision_have_nothing_to_be_decided_again(explain: Expl
     ]
 
 
+def test_every_line_is_counted_however_many_reasons_there_are(explain: Explain, tmp_path: Path) -> None:
+    caller = Principal("alice", "https://idp.test", "corp")
+    asked = Asked(caller, ModelRef("meta/small", Operation.INFER), 1.0)
+    lines = [json.dumps(line(Policy([], digest=f"{number:032x}"), asked)) for number in range(15)]
+    (tmp_path / "audit.log").write_text("\n".join([*lines, lines[0]]))
+    code, told, _ = explain("--audit", tmp_path / "audit.log", "--json")
+    assert code == 1
+    assert sorted(json.loads(told)["not_replayable"].values()) == [1] * 14 + [2]
+    _, told, _ = explain("--audit", tmp_path / "audit.log")
+    assert told.splitlines()[-1] == "  5 lines for 5 more reasons"
+    assert len(told.splitlines()) == 12
+
+
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_logged_decision_that_comes_out_otherwise_is_1_whichever_way_it_is_asked_for(
     explain: Explain, site: Gateway, tmp_path: Path, *, packed: bool

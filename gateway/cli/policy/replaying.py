@@ -9,7 +9,6 @@ import re
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -93,8 +92,11 @@ class Tally:
         yield from (f"  {one['decision_id']}: {one['difference']}" for one in self.unlike)
         if self.different > len(self.unlike):
             yield f"  and {self.different - len(self.unlike)} more"
-        for why, count in chain(self.not_replayable.most_common(_TOLD), self.no_decisions.most_common(_TOLD)):
-            yield f"  {counted(count, 'line')}: {why}"
+        for reasons in (self.not_replayable, self.no_decisions):
+            told = reasons.most_common(_TOLD)
+            yield from (f"  {counted(count, 'line')}: {why}" for why, count in told)
+            if rest := reasons.total() - sum(count for _, count in told):
+                yield f"  {counted(rest, 'line')} for {len(reasons) - len(told)} more reasons"
 
     def members(self) -> dict[str, Any]:
         """The JSON object (docs/policy-tools.md)."""
@@ -102,8 +104,8 @@ class Tally:
             "identical": self.identical,
             "different": self.different,
             "differences": self.unlike,
-            "not_replayable": dict(self.not_replayable.most_common(_TOLD)),
-            "no_decisions": dict(self.no_decisions.most_common(_TOLD)),
+            "not_replayable": dict(self.not_replayable.most_common()),
+            "no_decisions": dict(self.no_decisions.most_common()),
         }
 
 
