@@ -36,6 +36,10 @@ _COMMANDS = {
 }
 
 
+# As a shell tells it of a command that Ctrl-C ended.
+_INTERRUPTED = 130
+
+
 def _built() -> str:
     """Whether the call path was compiled when this was built, and the Python that runs it."""
     found = importlib.util.find_spec("gateway.pipeline")
@@ -83,7 +87,10 @@ def entry() -> None:
             signal.signal(number, _end)
         for number in (signal.SIGHUP, signal.SIGUSR1):  # the files are only just being read
             signal.signal(number, signal.SIG_IGN)
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
 
 
 def _end(_number: int, _frame: object) -> None:

@@ -15,7 +15,7 @@ from typing import Final
 from gateway.accounting.order import ends, ordered
 from gateway.accounting.verify import BREAKS, FileReport, Report, Verifier
 from gateway.cli.auditfiles import Unreadable, lines, opened, total
-from gateway.cli.saying import counted, finished, say, say_json
+from gateway.cli.saying import answered, counted, finished, say, say_json
 from gateway.progress import progress
 
 EXAMPLE: Final = """examples:
@@ -50,6 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """The exit code of the action; a fault is none that could mean that something was changed."""
+    return answered(f"audit {args.action}", lambda: _verify(args))
+
+
+def _verify(args: argparse.Namespace) -> int:
     """0 when nothing is missing or changed, 1 when something is, 2 when a file cannot be read."""
     try:
         paths = [Path(name) for name in args.files]

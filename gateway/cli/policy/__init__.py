@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import sys
-import traceback
-from pathlib import Path
 from typing import Final
+
+from gateway.cli.saying import answered
 
 EXAMPLE: Final = """examples:
   nim-gateway policy explain --user alice --groups data-science --model meta/llama-3.1-8b-instruct
@@ -50,14 +49,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """The exit code of the action. A fault is never an answer: 1 would say that something changes, or is denied."""
-    try:
-        code: int = args.run_action(args)
-    except Exception as fault:  # noqa: BLE001  whatever it is
-        place = traceback.extract_tb(fault.__traceback__)[-1]
-        print(  # noqa: T201  the command's answer
-            f"nim-gateway: policy {args.action} gives no answer, for it has a fault; please report it: "
-            f"{type(fault).__name__} in {Path(place.filename).name}, line {place.lineno}",
-            file=sys.stderr,
-        )
-        return 2
-    return code
+    return answered(f"policy {args.action}", lambda: args.run_action(args))
