@@ -44,7 +44,7 @@ def add_config(parser: argparse.ArgumentParser, text: str) -> None:
         "--root",
         type=Path,
         metavar="DIR",
-        help="where relative paths start, those of policies, of --config and in it (default: here)",
+        help="where relative paths of policies, of --config and in it, and of --history start (default: here)",
     )
 
 
