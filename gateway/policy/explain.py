@@ -103,8 +103,13 @@ def _reason(decision: Decision, asked: Asked) -> str:
         return f"{place} allows it, and no rule denies it"
     if decision.why is Why.DENIED:
         return f"{place} denies it, and a rule that denies wins over any that allows"
+    return _might(asked, rule)
+
+
+def _might(asked: Asked, rule: Rule) -> str:
     hangs = "might deny it" if rule.effect is Effect.DENY else "might allow it"
-    return f"the groups of {asked.principal.subject or 'the caller'} are not all known, and {place} {hangs}"
+    whose = asked.principal.subject or "the caller"
+    return f"the groups of {whose} are not all known, and {rule.id} ({rule.place}) {hangs}"
 
 
 def _near(policy: Policy, asked: Asked, decision: Decision) -> tuple[list[NearMiss], int]:
@@ -112,15 +117,19 @@ def _near(policy: Policy, asked: Asked, decision: Decision) -> tuple[list[NearMi
     denying = decision.rule if decision.rule is not None and decision.rule.effect is Effect.DENY else None
     by_infer = _infer_stands_in(policy, asked)
     denies = [rule for rule in policy.rules if rule.effect is Effect.DENY]
-    shut = sum(1 << n for n, rule in enumerate(policy.rules) if rule.effect is Effect.DENY and rule is not denying)
+    # One that only might deny does not, once the groups are known.
+    removed = denying if decision.why is Why.DENIED else None
+    shut = sum(1 << n for n, rule in enumerate(policy.rules) if rule.effect is Effect.DENY and rule is not removed)
     near: list[NearMiss] = []
     farther = 0
     for number, rule in enumerate(policy.rules):
         if rule.effect is Effect.DENY:
             continue
         lacks = list(lacking(rule, asked, infer_stands_in=by_infer))
-        if denying is not None:
-            lacks.append(Lack(Respect.DENIED, f"nothing of its own; {denying.id} ({denying.place}) denies it"))
+        if removed is not None:
+            lacks.append(Lack(Respect.DENIED, f"nothing of its own; {removed.id} ({removed.place}) denies it"))
+        elif denying is not None and all(lack.respect is not Respect.GROUPS_UNKNOWN for lack in lacks):
+            lacks.append(Lack(Respect.GROUPS_UNKNOWN, _might(asked, denying)))
         # With the one thing it lacks, other rules may deny: then it lacks more than that.
         if len(lacks) == 1 and _let_in(policy, shut | 1 << number, mended(rule, lacks[0].respect, asked, denies)):
             near.append(NearMiss(rule, lacks[0]))

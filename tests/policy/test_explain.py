@@ -284,6 +284,21 @@ def test_unknown_groups_are_the_one_thing_that_is_missing() -> None:
     )
 
 
+def test_a_rule_that_only_might_deny_is_not_said_to() -> None:
+    """Once the groups are known the call is let in, though the rule that might have denied it is still there."""
+    asked = replace(ASKED, principal=replace(ANN, groups=frozenset(), groups_known=False))
+    interns = rule("interns", Effect.DENY, groups=frozenset({"interns"}))
+    told = explain(Policy([rule("ann", users=frozenset({"ann"})), rule("ds"), interns]), asked)
+    might = "the groups of ann are not all known, and interns (p.yaml:7) might deny it"
+    assert told.reason == might
+    assert [(near.rule.id, near.lack.respect) for near in told.near_misses] == [
+        ("ann", Respect.GROUPS_UNKNOWN),
+        ("ds", Respect.GROUPS_UNKNOWN),
+    ]
+    assert told.near_misses[0].lack.text == might
+    assert told.near_misses[1].lack.text == "the groups of the caller are not all known, and it is for groups ds"
+
+
 def test_no_more_near_misses_are_told_than_people_read() -> None:
     rules = [rule(f"r{number}", groups=frozenset({f"g{number}"})) for number in range(30)]
     found = explain(Policy([*rules, rule("far", users=frozenset({"bob"}), models=("x",))]), ASKED)
