@@ -116,7 +116,7 @@ def _near(policy: Policy, asked: Asked, decision: Decision) -> tuple[list[NearMi
     """The rules that allow and lack one thing, and how many lack more."""
     denying = decision.rule if decision.rule is not None and decision.rule.effect is Effect.DENY else None
     by_infer = _infer_stands_in(policy, asked)
-    denies = [rule for rule in policy.rules if rule.effect is Effect.DENY]
+    denies = _denying_at_times(policy, asked)
     # One that only might deny does not, once the groups are known.
     removed = denying if decision.why is Why.DENIED else None
     shut = sum(1 << n for n, rule in enumerate(policy.rules) if rule.effect is Effect.DENY and rule is not removed)
@@ -151,13 +151,28 @@ def _infer_stands_in(policy: Policy, asked: Asked) -> bool:
     model = asked.model
     if model.operation is not Operation.HEALTH or not model.name or model.explicit:
         return False
-    running = replace(asked, model=replace(model, operation=Operation.INFER))
+    running = _running(asked)
     return not any(_might_deny(rule, running) for rule in policy.rules if rule.effect is Effect.DENY)
 
 
-def _might_deny(rule: Rule, asked: Asked) -> bool:
-    """What nobody knows lets no rule in, and keeps none from denying."""
-    unknown = {Respect.GROUPS_UNKNOWN}
+def _denying_at_times(policy: Policy, asked: Asked) -> list[Rule]:
+    """The rules that might deny the call, or the run of the model that its health hangs on, at some time or address."""
+    calls = [asked, _running(asked)] if asked.model.operation is Operation.HEALTH else [asked]
+    return [
+        rule
+        for rule in policy.rules
+        if rule.effect is Effect.DENY
+        and any(_might_deny(rule, one, if_not=but) for one in calls for but in (Respect.TIME, Respect.NETWORK))
+    ]
+
+
+def _running(asked: Asked) -> Asked:
+    return replace(asked, model=replace(asked.model, operation=Operation.INFER))
+
+
+def _might_deny(rule: Rule, asked: Asked, *, if_not: Respect = Respect.GROUPS_UNKNOWN) -> bool:
+    """What nobody knows lets no rule in, and keeps none from denying; `if_not`: and whatever this one thing is."""
+    unknown = {Respect.GROUPS_UNKNOWN, if_not}
     if address_of(asked.peer or "") is None:
         unknown.add(Respect.NETWORK)
     if _version(asked.model) is None:

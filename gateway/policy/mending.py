@@ -25,7 +25,7 @@ WAYS_LIMIT: Final = 64
 def mended(rule: Rule, respect: Respect, asked: Asked, denies: Sequence[Rule]) -> Iterator[Asked]:
     """The call as it would have to be for `rule`, in this one respect: each way that `denies` may tell apart.
 
-    For `DENIED` it is as it was. At most `WAYS_LIMIT`.
+    For `DENIED` it is as it was. At most `WAYS_LIMIT`, so `denies` should be those that the call might meet.
     """
     return islice(_WAYS[respect](rule, asked, denies), WAYS_LIMIT)
 

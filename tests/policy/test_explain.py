@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from ipaddress import ip_network
 from itertools import product
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from gateway.call import ModelRef, Operation, Principal
 from gateway.policy.asked import Asked, Respect
+from gateway.policy.conditions import Window
 from gateway.policy.engine import Policy
 from gateway.policy.explain import NEAR_MISSES, Lack, explain, lacking
 from gateway.policy.rules import Effect, Rule
@@ -297,6 +299,29 @@ def test_a_rule_that_only_might_deny_is_not_said_to() -> None:
     ]
     assert told.near_misses[0].lack.text == might
     assert told.near_misses[1].lack.text == "the groups of the caller are not all known, and it is for groups ds"
+
+
+def test_a_rule_is_near_however_many_denials_of_others_hang_on_the_time_or_the_address() -> None:
+    """They tell many times and addresses apart, of which only some are tried, and none matters to this call."""
+    night = rule("night", window=Window("UTC", begin=0, end=360))
+    mostly_not = rule("mostly-not", Effect.DENY, window=Window("UTC", begin=0, end=359))
+    inside = rule("inside", networks=(ip_network("172.16.0.0/12"),))
+    of_bob = [
+        rule(
+            f"bob-{n}",
+            Effect.DENY,
+            users=frozenset({"bob"}),
+            window=Window("UTC", begin=2 * n + 1, end=2 * n + 2),
+            networks=(ip_network(f"172.16.{n}.0/24"),),
+        )
+        for n in range(100)
+    ]
+    mostly = rule("mostly", Effect.DENY, networks=(ip_network("172.16.0.0/17"),))
+    told = explain(Policy([night, inside, mostly_not, mostly, *of_bob]), ASKED)
+    assert [(near.rule.id, near.lack.respect) for near in told.near_misses] == [
+        ("inside", Respect.NETWORK),
+        ("night", Respect.TIME),
+    ]
 
 
 def test_no_more_near_misses_are_told_than_people_read() -> None:
