@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -18,6 +19,10 @@ from gateway.policy.conditions import Window
 SPAN: Final = 366  # days that are looked at: every change of time that comes each year is within
 _DAY: Final = 86_400  # seconds
 _WEEK: Final = 7 * _DAY
+
+# Zones whose changes are remembered: there are some six hundred names. Offsets: as many as one call of 20 zones needs.
+_ZONES: Final = 1024
+_OFFSETS: Final = 16_384
 
 # An offset of each zone, in seconds.
 _Offsets = tuple[int, ...]
@@ -67,23 +72,30 @@ def _spans(zones: list[str], start: float) -> Iterator[tuple[float, float, _Offs
 
 def _edges(zones: list[str], start: float) -> list[float]:
     """`start`, every second at which a zone changes its time in the year from there, and the end of that."""
-    edges = [start]
+    changes = {at for zone in zones for at in _changes(zone, start)}
+    return [start, *sorted(changes), start + SPAN * _DAY]
+
+
+@lru_cache(_ZONES)
+def _changes(zone: str, start: float) -> tuple[float, ...]:
+    """Every second at which this zone changes its time in the year from `start`."""
+    found = []
     for day in range(SPAN):
         low, high = start + day * _DAY, start + (day + 1) * _DAY
-        while (before := _offsets(zones, low)) != _offsets(zones, high):
+        while (before := _offset(zone, low)) != _offset(zone, high):
             left, right = low, high
             while right - left > 1:
                 middle = (left + right) // 2
-                left, right = (middle, right) if _offsets(zones, middle) == before else (left, middle)
-            edges.append(right)
+                left, right = (middle, right) if _offset(zone, middle) == before else (left, middle)
+            found.append(right)
             low = right
-    return [*edges, start + SPAN * _DAY]
+    return tuple(found)
 
 
 def _offsets(zones: list[str], at: float) -> _Offsets:
-    moment = datetime.fromtimestamp(at, UTC)
-    return tuple(int(_offset(moment.astimezone(ZoneInfo(zone))).total_seconds()) for zone in zones)
+    return tuple(_offset(zone, at) for zone in zones)
 
 
-def _offset(wall: datetime) -> timedelta:
-    return wall.utcoffset() or timedelta()
+@lru_cache(_OFFSETS)
+def _offset(zone: str, at: float) -> int:
+    return int((datetime.fromtimestamp(at, ZoneInfo(zone)).utcoffset() or timedelta()).total_seconds())
