@@ -174,7 +174,7 @@ def test_a_rule_is_covered_by_a_case_that_would_fail_without_it() -> None:
 
 
 def test_a_case_is_decided_for_what_the_policy_calls_an_operators_route() -> None:
-    policy = Policy([rule("ops", operations=["metrics"])])
+    policy = Policy([rule("ops", operations=[Operation.METRICS])])
     result = tried(policy, case(model=ModelRef("m", Operation.METRICS, explicit=True)))
     assert result.passed
     assert result.decision is not None
