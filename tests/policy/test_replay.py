@@ -117,7 +117,7 @@ def anything() -> st.SearchStrategy[Any]:
 @given(st.data())
 def test_whatever_stands_in_a_member_it_is_a_decision_or_no_audit_line(data: st.DataObject) -> None:
     """One odd line says so, and stops none of the others; nothing of another kind is taken for a name."""
-    policy = Policy([rule(), rule("office", window=Window("Asia/Tokyo"), networks=NETWORKS)])
+    policy = Policy([rule(), rule("office", window=Window("Asia/Tokyo"), networks=tuple(NETWORKS))])
     facts = line(policy, Asked(ANN, CHAT, 1.0))
     for name in data.draw(st.sets(st.sampled_from(sorted(facts)), min_size=1, max_size=3)):
         facts[name] = data.draw(anything())
