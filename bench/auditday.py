@@ -101,7 +101,7 @@ def made(folder: Path, count: int, seed: int = 1) -> Day:
         file = policies / f"{number}.yaml"
         file.write_text(policy_text(number))
         policy = files.read(file)
-        history.keep(kept, policy, GENERATIONS, lambda policy=policy: policy.digest)  # type: ignore[misc]
+        history.keep(kept, policy, GENERATIONS, lambda policy=policy: policy.digest)  # type: ignore[misc]  # the type of a default is not inferred
         if number:
             rotated.append(current.rename(lines / f"audit.jsonl.{GENERATIONS - number}"))
             appender.reopen(lambda: None)
@@ -148,7 +148,7 @@ def decided(policy: Policy, generation: int, share: range, count: int) -> Iterat
             outcome.first_byte = 0.2
         except Refusal as refusal:
             outcome.refusal, outcome.status = refusal, refusal.status
-        yield lines.write(outcome, Clock(lambda at=at: at).stamp(), 1.5)  # type: ignore[misc]
+        yield lines.write(outcome, Clock(lambda at=at: at).stamp(), 1.5)  # type: ignore[misc]  # the type of a default is not inferred
 
 
 def batches(lines: Iterator[bytes], chance: random.Random) -> Iterator[list[bytes]]:

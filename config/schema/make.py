@@ -23,17 +23,17 @@ HERE: Final = Path(__file__).resolve().parent
 ROOT: Final = HERE.parents[1]
 sys.path.insert(0, str(ROOT))  # also works from a checkout that was not installed
 
-from gateway.config import shape  # noqa: E402  the line above makes it importable
-from gateway.config.checks import NEEDED as FILLED_SETTINGS  # noqa: E402
-from gateway.config.secrets import SECRETS, VARIABLE  # noqa: E402
-from gateway.config.typed import settings_of  # noqa: E402
-from gateway.config.units import Written, text_like  # noqa: E402
-from gateway.config.values import NETWORK_FORM  # noqa: E402
-from gateway.policy import checks  # noqa: E402
-from gateway.policy.cases import CaseFile  # noqa: E402
-from gateway.policy.files import PolicyFile  # noqa: E402
-from gateway.policy.rules import VERSION  # noqa: E402
-from gateway.terms import ENGINE_FIELDS  # noqa: E402
+from gateway.config import shape
+from gateway.config.checks import NEEDED as FILLED_SETTINGS
+from gateway.config.secrets import SECRETS, VARIABLE
+from gateway.config.typed import settings_of
+from gateway.config.units import Written, text_like
+from gateway.config.values import NETWORK_FORM
+from gateway.policy import checks
+from gateway.policy.cases import CaseFile
+from gateway.policy.files import PolicyFile
+from gateway.policy.rules import VERSION
+from gateway.terms import ENGINE_FIELDS
 
 Schema = dict[str, Any]
 Way = tuple[str, ...]  # from the top of a file; `*` is each item of a list
